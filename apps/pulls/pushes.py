@@ -1,6 +1,6 @@
 """What moved branches mean for pulls: new heads and figures, and which pulls are merged by it.
 
-`read` and `follow` are called for every push and every merge (`settings.AFTER_PUSH`): the first
+`prepare` and `apply` are called for every push and every merge (`settings.AFTER_PUSH`): the first
 before the lock, to ask git, the second inside the transaction.
 """
 
@@ -46,7 +46,7 @@ WRITTEN = [
 ]
 
 
-def together(repo: Repo, names: Collection[str]) -> set[str]:
+def linked_refs(repo: Repo, names: Collection[str]) -> set[str]:
     """Source and target of a pull, where both move: what happens to it follows from the two."""
     either = IS_ACTIVE | Q(attempt__isnull=False)
     pulls = repo.pulls.filter(either, source_repo=repo)
@@ -56,10 +56,10 @@ def together(repo: Repo, names: Collection[str]) -> set[str]:
     return set[str]().union(*(pair for pair in pairs if pair <= moved))
 
 
-def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
-    """Ask git what `follow` will need, so that no lock waits for git. Changes no row."""
+def prepare(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
+    """Ask git what `apply` will need, so that no lock waits for git. Changes no row."""
     for target, theirs in heads.pull_ref_moves(repo, moves):
-        read(target, heads.take_moves(repo, target, theirs), facts)
+        prepare(target, heads.take_moves(repo, target, theirs), facts)
     pulls = affected_pulls(repo, moves)
     tips = tips_after(repo, pulls, moves)
     base_only = with_new_base_only(pulls, moves, facts)
@@ -68,7 +68,7 @@ def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
             change_of(pull, moves, tips, facts)
 
 
-def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]:
+def apply(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]:
     """Update the open and draft pulls whose branches moved; returns their events.
 
     A head that moves is a `pull-pushed` for each step, a target that moves is no event; a pull
@@ -78,7 +78,7 @@ def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change
     elsewhere = []
     for target, theirs in heads.pull_ref_moves(repo, moves):
         lock(target)
-        elsewhere += follow(target, heads.take_moves(repo, target, theirs), facts)
+        elsewhere += apply(target, heads.take_moves(repo, target, theirs), facts)
         heads.mark_moved(repo, target, theirs)
     pulls = affected_pulls(repo, moves, locking=True)
     tips = tips_after(repo, pulls, moves)

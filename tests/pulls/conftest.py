@@ -19,7 +19,7 @@ from tests import prepared_data
 from tests.by_actions import MakeByActions
 from tests.gitclient import Clone
 from tests.prepared_data import Build, Things, given, with_people
-from tests.pulls import followers
+from tests.pulls import push_hook
 
 
 def with_repo(make: MakeByActions, folder: Path) -> Things:
@@ -86,9 +86,9 @@ def bare_pull(make: MakeByActions, open_repo: Repo, carol: User) -> Pull:
 @pytest.fixture
 def last_moment(settings: Any) -> Iterator[Callable[[Callable[[], object]], None]]:
     """`last_moment(call)`: happens between a merge's plan and its last transaction."""
-    settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
-    yield followers.reading.append
-    followers.reading.clear()
+    settings.AFTER_PUSH = ["tests.pulls.push_hook", *settings.AFTER_PUSH]
+    yield push_hook.preparing.append
+    push_hook.preparing.clear()
 
 
 def opened(repo: Repo) -> Repo:

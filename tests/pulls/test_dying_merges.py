@@ -16,7 +16,7 @@ from apps.idempotency.models import KeyedRequest
 from apps.pulls.models import MergeAttempt
 from apps.repos.models import PushJournal
 from tests.dying import dying_at
-from tests.pulls import followers, paths
+from tests.pulls import paths, push_hook
 
 pytestmark = pytest.mark.slow
 KEY = "8e03978e-40d5-43dd-bc93-6894a57f9324"
@@ -70,10 +70,10 @@ def test_wherever_its_process_dies_it_merges_once(api, make, clone, alice, strat
 @pytest.fixture
 def failing(settings):
     """The rows of the next merge fail after its ref has moved; they are written at once."""
-    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
-    followers.failing.append(OperationalError("the disk is full"))
+    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.push_hook"]
+    push_hook.failing.append(OperationalError("the disk is full"))
     yield
-    assert not followers.failing
+    assert not push_hook.failing
 
 
 def test_a_merge_that_was_made_although_it_failed_is_found_by_its_key(api, pull, alice, failing):

@@ -10,7 +10,7 @@ from apps.pulls.models import Pull
 from tests.factories import MemberFactory
 from tests.gitclient import Clone
 from tests.prepared_data import given
-from tests.pulls import followers, forks
+from tests.pulls import forks, push_hook
 
 upstream = given("upstream")
 
@@ -163,8 +163,8 @@ def test_a_push_that_waits_while_the_upstream_is_closed_moves_nothing(
     """The question who may read the upstream is asked again under its lock."""
     made, address = pull
     clone.commit("topic", {"trap": "set\n"})
-    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
-    followers.reading.append(lambda: close(api, upstream, alice))
+    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.push_hook"]
+    push_hook.preparing.append(lambda: close(api, upstream, alice))
     clone.push("topic")
     assert shown(api, alice, address) == (made["head_sha"], True)
 

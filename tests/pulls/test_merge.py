@@ -10,7 +10,7 @@ from apps.git import run
 from apps.site.models import SiteSettings
 from tests.factories import MemberFactory, UserFactory
 from tests.gitclient import Clone
-from tests.pulls import followers, paths
+from tests.pulls import paths, push_hook
 
 STRATEGIES = ["merge", "squash", "rebase", "fast_forward"]
 AS_SHOWN = "--format=%s|%an <%ae>|%cn <%ce>|%P"
@@ -239,8 +239,8 @@ def test_a_refused_merge_leaves_nothing_behind(api, pull, clone, alice):
 
 def test_what_was_asked_before_the_lock_is_not_asked_again(api, pull, alice, settings):
     """Under the lock one git runs, `update-ref`; the figures are known by then."""
-    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
+    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.push_hook"]
     before: list[int] = []
-    followers.reading.append(lambda: before.append(run.spawned))
+    push_hook.preparing.append(lambda: before.append(run.spawned))
     api(alice).post(merge_url(pull)).gives()
     assert before == [run.spawned - 1]

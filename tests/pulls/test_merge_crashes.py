@@ -18,7 +18,7 @@ from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.models import PushJournal
 from apps.repos.pushes import open_journal
 from tests.principals import access_of
-from tests.pulls import followers, paths
+from tests.pulls import paths, push_hook
 
 pytestmark = pytest.mark.slow
 
@@ -37,11 +37,11 @@ def live():
 
 @pytest.fixture(autouse=True)
 def followed(settings):
-    """Every push and merge is followed by `followers` too, once the rows of pulls are written."""
-    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
+    """Every push and merge is followed by `push_hook` too, once the rows of pulls are written."""
+    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.push_hook"]
     yield
-    left = [*followers.reading, *followers.following, *followers.failing]
-    for one in (followers.reading, followers.following, followers.failing):
+    left = [*push_hook.preparing, *push_hook.applying, *push_hook.failing]
+    for one in (push_hook.preparing, push_hook.applying, push_hook.failing):
         one.clear()
     assert not left, "a moment was not reached"
 
@@ -50,7 +50,7 @@ def at_next_reads(*acts):
     """One of these happens at each of the next reads. A merge reads once its plan is stored, just
     before it moves the ref, and whenever it settles something.
     """
-    followers.reading.extend(reversed(acts))
+    push_hook.preparing.extend(reversed(acts))
 
 
 def merge(pull, actor, strategy=Strategy.MERGE, **options):
@@ -94,10 +94,10 @@ def die_after_the_ref(pull, actor, strategy=Strategy.MERGE):
     """A merge that dies before its rows are written; returns where it has moved the target."""
     before = pull.repo.git.ref("refs/heads/main")
     at_next_reads(live, die)
-    followers.following.append(die)
+    push_hook.applying.append(die)
     with pytest.raises(Killed):
         merge(pull, actor, strategy)
-    assert not followers.following
+    assert not push_hook.applying
     sha = pull.repo.git.ref("refs/heads/main")
     assert sha != before == pull.repo.branch_sha("main")
     check_left_behind(pull)
@@ -264,7 +264,7 @@ def test_a_merge_catches_up_with_a_push_whose_rows_are_not_there_yet(
 
 
 def test_rows_that_fail_after_the_ref_are_written_at_once(api, pull, alice, events):
-    followers.failing.append(OperationalError("the disk is full"))
+    push_hook.failing.append(OperationalError("the disk is full"))
     with events("branch-pushed", "pull-merged"):
         api(alice).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
     check_merged(pull, pull.repo.git.ref("refs/heads/main"), "merge", alice)
@@ -289,7 +289,7 @@ def overtake(clone, times):
     """
     for number in range(2 * times - 1):
         clone.commit("main", {"gate": str(number)})
-        followers.reading.insert(0, pusher(clone, clone.git("rev-parse", "main")))
+        push_hook.preparing.insert(0, pusher(clone, clone.git("rev-parse", "main")))
 
 
 def test_a_merge_that_is_overtaken_again_and_again_goes_on(api, pull, clone, alice):

@@ -15,7 +15,7 @@ from apps.teams.models import Team
 from tests.factories import MemberFactory, TeamFactory
 from tests.gitclient import Clone
 from tests.prepared_data import given
-from tests.pulls import followers, forks
+from tests.pulls import forks, push_hook
 from tests.pulls.forks import body, opened
 from tests.races import Aside
 from tests.server import PATIENCE
@@ -265,11 +265,11 @@ def test_a_push_to_the_fork_at_the_last_moment_needs_another_approval(
     make.protection(upstream, by=alice, approver=bob)
     api(bob).post(f"{address}/reviews", status="approved").gives(201)
     clone.commit("topic", {"window": "1\n"})
-    settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
-    followers.reading.append(lambda: clone.push("topic"))
+    settings.AFTER_PUSH = ["tests.pulls.push_hook", *settings.AFTER_PUSH]
+    push_hook.preparing.append(lambda: clone.push("topic"))
     before = upstream.branch_sha("main")
     api(alice).post(f"{address}/merge").fails(409, "approval_required")
-    assert not followers.reading
+    assert not push_hook.preparing
     assert upstream.git.ref("refs/heads/main") == upstream.branch_sha("main") == before
 
 
@@ -295,8 +295,8 @@ def test_a_pull_that_is_opened_while_its_fork_is_pushed_to_has_the_new_head(
 ):
     head = clone.commit("topic", {"arch": "wide open\n"})
     opening = Aside(lambda: opened(api, upstream, carol))
-    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
-    followers.following.append(opening.begin)
+    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.push_hook"]
+    push_hook.applying.append(opening.begin)
     clone.push("topic")
     opening.join(timeout=PATIENCE)
     assert Pull.objects.get().head_sha == head
@@ -311,8 +311,8 @@ def test_a_pull_that_is_reopened_while_its_fork_is_pushed_to_has_the_new_head(
     api(carol).put(f"{address}/status", status="closed").gives()
     head = clone.commit("topic", {"arch": "wide open\n"})
     opening = Aside(lambda: api(carol).put(f"{address}/status", status="open").gives())
-    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
-    followers.following.append(opening.begin)
+    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.push_hook"]
+    push_hook.applying.append(opening.begin)
     clone.push("topic")
     opening.join(timeout=PATIENCE)
     assert Pull.objects.get().head_sha == head
