@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull, PullStatus
-from apps.pulls.pushes import _filled_up, affected_pulls
+from apps.pulls.pushes import _padded, affected_pulls
 from apps.repos.models import Ref, protections_of
 from apps.repos.rules import ZERO, RefMove
 from tests.core.test_statements import assert_same
@@ -96,13 +96,13 @@ def test_there_are_few_texts_of_it(make, acme, alice):
     sizes = set()
     for size in (*range(1, 20), 255, 256, 257, 511, 512, 513, 2_000, 2_049):
         names = [f"branch-{number}" for number in range(size)]
-        filled = _filled_up(names)
+        filled = _padded(names)
         assert [name for name in filled if name is not None] == names
         sizes.add(len(filled))
         moves = [RefMove(repo, f"refs/heads/{name}", ZERO, SHAS[0], alice) for name in names]
         assert affected_pulls(repo, moves) == ([made] if size > 7 else [])
     assert sizes == {1, 2, 4, 8, 16, 32, 256, 512, 1024, 2048, 2560}
-    assert len(_filled_up([])) == 1
+    assert len(_padded([])) == 1
 
 
 def expected(repo, moves, numbers):

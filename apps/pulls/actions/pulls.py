@@ -26,7 +26,7 @@ from apps.pulls.heads import (
     update_refs_on_commit,
 )
 from apps.pulls.models import MergeAttempt, Pull, PullStatus, Review, ReviewStatus
-from apps.pulls.pushes import WRITTEN
+from apps.pulls.pushes import MUTABLE_FIELDS
 from apps.pulls.versions import note_base, write_versions
 from apps.repos.access import RepoAccess, level_on
 from apps.repos.commits import note_commits
@@ -119,7 +119,7 @@ def _update_pull(
     if not data["changed"]:
         return
     pull.touch()
-    pull.save(update_fields=WRITTEN)
+    pull.save(update_fields=MUTABLE_FIELDS)
     asked = [] if kind is Kind.PULL_UPDATED else _review_requests(pull)
     pings = [*pings_of_edit(pull.repo, pull, text, pull.thread.body_html), *asked]
     record(kind, actor=by.user, about=pull, data=data, pings=pings)
