@@ -1,8 +1,8 @@
-"""Pulls from forks: where their source is, and how its commits get into the target.
+"""The heads of pulls: source branches here and in forks, and the refs that keep their commits.
 
-A move of the fork's branch is treated as a move of `refs/pull/<n>/head` in the target, which keeps
-the commits there; so a pull from a fork follows, merges and outlives its branch as any other.
-`may_move` says through whom: other commits stay in the fork.
+The source of a pull from a fork is its copy in the target's repository, `refs/pull/<n>/head`. A
+move of the fork's branch counts as a move of that ref, if `may_move` allows it. All other code
+therefore treats pulls from forks like pulls from branches.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ PULL_REF = re.compile(r"refs/pull/([0-9]{1,18})/head")
 
 
 def find_source(by: RepoAccess, text: str) -> tuple[Repo, str]:
-    """The repository and the branch that `source_branch` names.
+    """The repository and the branch that a `source_branch` names.
 
-    A bare branch, or one behind the owner of this repository, is here; behind another owner it is
-    in that owner's fork of it: `users/bob:topic`, `bob:topic`, `teams/core:topic`. 422
-    `source_not_found`, one text for a fork that is absent and one that cannot be read; 403
-    `role_required` for one that the caller may only read.
+    A plain name is a branch of this repository. A prefix names the owner of a fork:
+    `users/bob:topic`, `bob:topic`, `teams/core:topic`; the owner of this repository is possible
+    too. 422 `source_not_found`, with the same text for a fork that does not exist and for one that
+    the caller may not read; 403 `role_required` for a fork that the caller may only read.
     """
     repo = by.repo
     source, branch = named_source(repo, text)
@@ -58,19 +58,19 @@ def find_source(by: RepoAccess, text: str) -> tuple[Repo, str]:
 
 
 def pull_number(full_name: str) -> int | None:
-    """The pull whose head is kept under this ref; None for another ref."""
-    found = PULL_REF.fullmatch(full_name)
-    return int(found[1]) if found else None
+    """The number of the pull whose head this ref is; None for another ref."""
+    match = PULL_REF.fullmatch(full_name)
+    return int(match[1]) if match else None
 
 
 def may_move(fork: Repo, target: Repo, by: User | None, pusher: User | None) -> bool:
-    """Whether a move of a fork's branch may update the target's pulls. `by`: who pushes it, or
-    reopens a pull of it.
+    """Whether a move of a fork's branch may update the target's pulls.
 
-    Whoever may read the target and write to the fork decides that. What everybody who reads the
-    target may read in the fork anyway is no secret: then it is enough that `pusher`, who pushed it,
-    may read the target. Nobody known counts as nobody signed in. A target that is archived, or of
-    an inactive owner, takes nothing from anybody.
+    `by`: the person who pushes the branch, or reopens a pull from it; `pusher`: the person who
+    pushed the branch. None is treated as an anonymous person. `by` may if they can read the target
+    and write to the fork. If everybody who can read the target can also read the fork, the commits
+    are no secret, and it is enough that `pusher` can read the target. A target that is archived, or
+    whose owner is inactive, is never updated.
     """
     if not takes_changes(target):
         return False
@@ -86,26 +86,26 @@ def _level(person: User | None, repo: Repo) -> Level:
 
 def _is_open_to_readers(fork: Repo, target: Repo) -> bool:
     """Whether everybody who may read the target may read the fork."""
-    retired = fork.owner_team is not None and not fork.owner_team.is_active
-    if retired or fork.visibility == Visibility.PRIVATE:
+    is_inactive = fork.owner_team is not None and not fork.owner_team.is_active
+    if is_inactive or fork.visibility == Visibility.PRIVATE:
         return False
     return RANK[fork.visibility] >= RANK[target.visibility]
 
 
 def takes_tip(pull: Pull, tip: Ref, by: User) -> bool:
-    """Whether a pull that this person opens or reopens has the tip of its branch as its head.
+    """Whether a pull that this person opens or reopens takes the tip of its source as its head.
 
-    A new pull always does: `find_source` has asked for write access to the fork.
+    A new pull always does, because `find_source` has checked write access to the fork.
     """
     if pull._state.adding or not pull.is_from_fork or pull.source_repo is None:
         return True
-    unmoved = tip.sha == pull.head_sha
-    return unmoved or may_move(pull.source_repo, pull.repo, by, tip.pushed_by)
+    is_head = tip.sha == pull.head_sha
+    return is_head or may_move(pull.source_repo, pull.repo, by, tip.pushed_by)
 
 
 def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo, list[RefMove]]]:
-    """What moves of a fork's branches mean in the repositories that have pulls from them: each with
-    the moves of its `refs/pull/<n>/head`, whoever made them. See `take_moves`.
+    """Moves of a fork's branches as moves of `refs/pull/<n>/head`, for each repository with pulls
+    from these branches. `take_moves` selects those that the pulls follow.
     """
     if fork.upstream_id is None:
         return
@@ -114,56 +114,58 @@ def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo,
     people = ("repo__owner_team", "repo__owner_user")
     elsewhere = pulls.exclude(repo=fork).select_related(*people).order_by("repo_id", "number")
     for _, group in groupby(elsewhere, key=lambda pull: pull.repo_id):
-        theirs = list(group)
-        target = theirs[0].repo
+        of_target = list(group)
+        target = of_target[0].repo
         yield (
             target,
             [
-                RefMove(target, one.source_ref, move.old, move.new, move.actor)
+                RefMove(target, pull.source_ref, move.old, move.new, move.actor)
                 for move in moves
-                for one in theirs
-                if move.is_branch and one.source_branch == move.name
+                for pull in of_target
+                if move.is_branch and pull.source_branch == move.name
             ],
         )
 
 
 def take_moves(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> list[RefMove]:
-    """Those of `pull_ref_moves` that the target's pulls follow, by people who `may_move` them now.
+    """The moves from `pull_ref_moves` by people who may move the target's pulls now (`may_move`).
 
-    Fetches the commits there first, once for all pulls. A branch that is deleted moves nothing: its
-    pulls keep their heads.
+    Fetches the new commits into the target first. The deletion of a branch is left out: its pulls
+    keep their heads.
     """
-    movers = _movers(fork, target, moves)
-    taken = [move for move in moves if move.actor in movers and move.new != ZERO]
+    allowed = _allowed_actors(fork, target, moves)
+    taken = [move for move in moves if move.actor in allowed and move.new != ZERO]
     for sha in dict.fromkeys(move.new for move in taken):
         _fetch(fork, target, sha)
     return taken
 
 
 def mark_moved(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> None:
-    """Set `source_moved` of the pulls whose fork's branch was last moved, to another commit than
-    their head, by somebody who may not update them. The caller holds the target's lock.
+    """Set or clear `source_moved` of the pulls of these moves.
+
+    It is set if somebody who may not update the pull made the last move, to another commit than the
+    pull's head. The caller holds the target's lock.
     """
     last = {number: move for move in moves if (number := pull_number(move.full_name))}
-    movers = _movers(fork, target, last.values())
+    allowed = _allowed_actors(fork, target, last.values())
     for pull in target.pulls.filter(IS_ACTIVE, number__in=last):
         move = last[pull.number]
-        moved = move.actor not in movers and move.new != pull.head_sha
+        moved = move.actor not in allowed and move.new != pull.head_sha
         if moved != pull.source_moved:
             Pull.objects.filter(pk=pull.pk).update(source_moved=moved)
 
 
-def _movers(fork: Repo, target: Repo, moves: Iterable[RefMove]) -> set[User | None]:
-    """Who of those that made these moves may move the target's pulls."""
+def _allowed_actors(fork: Repo, target: Repo, moves: Iterable[RefMove]) -> set[User | None]:
+    """The actors of these moves who may move the target's pulls."""
     actors = {move.actor for move in moves}
     return {actor for actor in actors if may_move(fork, target, actor, actor)}
 
 
 def fetch_commit(pull: Pull, sha: str) -> None:
-    """Fetch a commit of the fork, and its history, into the target's store, unless it is there.
+    """Fetch a commit and its history from the fork into the target's repository, unless present.
 
-    No ref points to it before it is the pull's head: a push may still be refused. What git cannot
-    copy now the next push or the merge fetches; until then the figures are 0.
+    Creates no ref, because a push may still be refused. If git fails, the next push or the merge
+    tries again; until then the pull's statistics are 0.
     """
     if pull.is_from_fork and pull.source_repo is not None:
         _fetch(pull.source_repo, pull.repo, sha)
@@ -183,32 +185,32 @@ logger = logging.getLogger(__name__)
 
 
 def state_between(pull: Pull, base: str | None, head: str | None, facts: GitFacts) -> GitState:
-    """What git says between two tips.
+    """The state of a pull with these tips.
 
-    What is stored for the same two tips is not asked again, unless git could not tell then.
+    git is not asked about the stored tips again, unless it could not compare them before.
     """
-    same = (base, head) == (pull.base_sha, pull.head_sha)
-    if same and pull.commit_count:
-        return GitState(head, base, pull.figures)
-    return GitState(head, base, read_figures(pull.repo.git, base, head, facts))
+    is_unchanged = (base, head) == (pull.base_sha, pull.head_sha)
+    if is_unchanged and pull.commit_count:
+        return GitState(head, base, pull.statistics)
+    return GitState(head, base, read_statistics(pull.repo.git, base, head, facts))
 
 
-def read_figures(git: GitRepo, base: str | None, head: str | None, facts: GitFacts) -> DiffStat:
-    """The numbers of commits, lines and files; zeros while a tip is missing or git cannot tell.
+def read_statistics(git: GitRepo, base: str | None, head: str | None, facts: GitFacts) -> DiffStat:
+    """The numbers of commits, lines and files; zeros if a tip is missing or git cannot tell.
 
-    Of a new version they are known by then.
+    The contents of a new version already include them.
     """
     if base is None or head is None:
         return DiffStat(0)
     if facts.knows(contents_if_told, git, base, head):
         contents = facts.ask(contents_if_told, git, base, head)
         if contents is not None:
-            return contents.figures
-    return facts.ask(figures_if_told, git, base, head)
+            return contents.statistics
+    return facts.ask(statistics_if_told, git, base, head)
 
 
-def figures_if_told(git: GitRepo, base: str, head: str) -> DiffStat:
-    """Zeros where git cannot tell."""
+def statistics_if_told(git: GitRepo, base: str, head: str) -> DiffStat:
+    """The statistics; zeros if git cannot tell."""
     try:
         return git.diff_stat(base, head)
     except GitError:
@@ -216,40 +218,38 @@ def figures_if_told(git: GitRepo, base: str, head: str) -> DiffStat:
 
 
 def read_tips(pull: Pull, by: User) -> GitFacts:
-    """Ask git what `update_from_tips` will need, before any lock. Changes no row."""
+    """Ask git the questions of `update_from_tips` before any lock. Changes no row."""
     facts = GitFacts()
     state_at_tips(pull, by, facts)
     return facts
 
 
 def update_from_tips(pull: Pull, by: User, facts: GitFacts) -> list[NewVersion]:
-    """Take head, base and figures from the stored tips, without saving, for who opens the pull.
-    Returns the version that this makes, to be written when the pull is saved.
+    """Set the head, base and statistics of a pull that this person opens, without saving it.
 
-    A source branch that is gone, or a fork's that is not taken (`takes_tip`), leaves the head as it
-    was.
+    Returns the versions to write when the pull is saved: one if there is a new head. The head stays
+    if the source branch does not exist, or if the pull may not take its tip (`takes_tip`).
     """
-    found = state_at_tips(pull, by, facts)
-    pull.set_git_state(found.state)
-    pull.head_pushed_by_id, pull.source_moved = found.pushed_by_id, found.source_moved
-    pull.last_version += len(found.versions)
-    return found.versions
+    update = state_at_tips(pull, by, facts)
+    pull.set_git_state(update.state)
+    pull.head_pushed_by_id, pull.source_moved = update.pushed_by_id, update.source_moved
+    pull.last_version += len(update.versions)
+    return update.versions
 
 
 @dataclass(frozen=True)
-class AtTips:
-    """A pull at the tips that are stored: its state, who pushed that head, whether the source is
-    elsewhere, and the version that a new head makes.
-    """
+class TipUpdate:
+    """The new values of a pull that takes the stored tips of its branches."""
 
     state: GitState
     pushed_by_id: int | None
+    """The person who pushed the head."""
     source_moved: bool
     versions: list[NewVersion]
 
 
-def state_at_tips(pull: Pull, by: User, facts: GitFacts) -> AtTips:
-    """What a pull becomes at the tips that are stored now. Changes nothing."""
+def state_at_tips(pull: Pull, by: User, facts: GitFacts) -> TipUpdate:
+    """The values of a pull at the tips that are stored now. Writes nothing."""
     source, target = pull.tip_refs()
     moved = pull.source_moved
     if source is not None:
@@ -258,40 +258,41 @@ def state_at_tips(pull: Pull, by: User, facts: GitFacts) -> AtTips:
     head, pushed_by_id = pull.head_sha, pull.head_pushed_by_id
     if source is not None:
         fetch_commit(pull, source.sha)
-    heads = []
+    new_heads = []
     if source is not None and source.sha != head:
         head, pushed_by_id = source.sha, source.pushed_by_id
-        heads = [(head, pushed_by_id)]
+        new_heads = [(head, pushed_by_id)]
     base = target.sha if target is not None and head is not None else None
-    versions = new_versions(pull, base, heads, facts)
-    return AtTips(state_between(pull, base, head, facts), pushed_by_id, moved, versions)
+    versions = new_versions(pull, base, new_heads, facts)
+    return TipUpdate(state_between(pull, base, head, facts), pushed_by_id, moved, versions)
 
 
 def update_refs_on_commit(pull: Pull, new: Sequence[PullVersion] = ()) -> None:
-    """Arrange that `refs/pull/<n>/head` points to the head, and a ref of its own to each of these
-    new versions, so that their commits outlive the branch.
+    """After the commit, update `refs/pull/<n>/head` and create the refs of these new versions.
 
-    After the commit, because git has no part in a rollback; should it fail, the next push that
-    touches the branch moves the head's ref, and the worker makes those of versions.
+    The refs keep the commits when the branch is deleted. They are written after the commit because
+    a rollback would not undo them. If that fails, the next push of the branch updates the head's
+    ref, and the worker creates the refs of versions.
     """
     git, pull_id, versions = pull.repo.git, pull.pk, [*new]
-    # Django names in its log what has failed, and a partial has no name.
+    # A lambda, because Django logs the name of a callback that fails, and a partial has none.
     transaction.on_commit(lambda: update_refs(git, pull_id, versions), robust=True)
 
 
 def update_refs(git: GitRepo, pull_id: int, new: Sequence[PullVersion]) -> None:
-    """Move the pull's ref to the stored head, also while others move one of the two, and make those
-    of new versions.
+    """Point the pull's ref to the stored head, and create the refs of new versions.
+
+    Tries again if another process moves the head or the ref meanwhile.
     """
     for _ in range(UPDATE_TRIES):
         number, repo_id, head = HEAD.one(pk=pull_id)
-        wanted = {version_ref(number, one.version): one.head_sha for one in new}
+        refs = {version_ref(number, version.version): version.head_sha for version in new}
         if head is not None:
-            wanted[pull_ref(number)] = head
-        present = git.some_refs(wanted)
+            refs[pull_ref(number)] = head
+        present = git.some_refs(refs)
         moves = [
             (ref, sha, present.get(ref, ZERO))
-            for ref, sha in wanted.items()
+            for ref, sha in refs.items()
             if present.get(ref) != sha
         ]
         if moves and not git.update_refs(moves):
@@ -303,14 +304,18 @@ def update_refs(git: GitRepo, pull_id: int, new: Sequence[PullVersion]) -> None:
 
 
 def keep_head(pull: Pull) -> None:
-    """Keep the commits of the head in the repository, however often its branch is forced.
+    """Create the ref that keeps the approved head, even after a force push to the branch.
 
-    It comes before the row, since a ref without a row does no harm. If git fails here, the commit
-    stays for as long as it is the head, and some weeks more.
+    Call it before the review is saved, because a ref without a review does no harm. If git fails,
+    the commit stays as long as it is the head, and some weeks longer.
     """
     if pull.head_sha is None:
         return
     try:
         pull.repo.git.update_ref(approved_ref(pull.number, pull.head_sha), pull.head_sha, ZERO)
     except GitError:
-        logger.exception("keeping the head of pull %s of %s", pull.number, pull.repo.uuid)
+        logger.exception(
+            "The approved head of pull %s of repository %s could not be kept",
+            pull.number,
+            pull.repo.uuid,
+        )

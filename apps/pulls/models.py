@@ -1,8 +1,8 @@
-"""Pull requests, their versions and reviews, and merges under way.
+"""Pull requests, their versions and reviews, and attempts to merge them.
 
-Title, body, author and time of creation are those of the companion thread, which alone stores them.
-What git knows of a pull is stored when a push or a merge happens; reads ask git only whether it can
-be merged, whether reviews are stale, and for patches.
+The pull's thread stores title, body, author and time of creation. Pushes and merges store what git
+says about a pull. Reads ask git only whether it can be merged, whether reviews are stale, and for
+patches.
 """
 
 from __future__ import annotations
@@ -42,48 +42,53 @@ class PullStatus(StrEnum):
 
 
 ACTIVE = (PullStatus.OPEN, PullStatus.DRAFT)
-"""Pulls in these states follow their branches, and can be merged by a push."""
+"""Pulls with these statuses are updated, or merged, by pushes to their branches."""
 IS_ACTIVE = Q(status__in=[status.value for status in ACTIVE])
 IS_UNCHECKED = IS_ACTIVE & Q(conflict_due_at__isnull=False)
-"""The worker has yet to ask git whether these have conflicts."""
+"""Pulls that the worker has yet to check for conflicts."""
 MIRROR = {
     PullStatus.OPEN: ThreadStatus.OPEN,
     PullStatus.DRAFT: ThreadStatus.OPEN,
     PullStatus.CLOSED: ThreadStatus.CLOSED,
     PullStatus.MERGED: ThreadStatus.RESOLVED,
 }
-"""What the companion thread's status is."""
-
-
-JOINED = {
+"""The status of the pull's thread."""
+PULL_ROW = {
+    "number": "number",
+    "uuid": "uuid",
     "title": "thread__title",
     "body": "thread__body",
-    "last_activity_at": "thread__last_activity_at",
-    "created_at": "thread__created_at",
+    "source_branch": "source_branch",
+    "target_branch": "target_branch",
+    "source_repo_id": "source_repo_id",
+    "source_moved": "source_moved",
+    "status": "status",
     "created_by_uuid": "thread__created_by__uuid",
     "created_by_username": "thread__created_by__username",
+    "head_sha": "head_sha",
+    "base_sha": "base_sha",
+    "merge_commit_sha": "merge_commit_sha",
+    "merge_strategy": "merge_strategy",
+    "merged_at": "merged_at",
     "merged_by_uuid": "merged_by__uuid",
     "merged_by_username": "merged_by__username",
+    "closed_at": "closed_at",
+    "commit_count": "commit_count",
+    "additions": "additions",
+    "deletions": "deletions",
+    "changed_files": "changed_files",
+    "last_activity_at": "thread__last_activity_at",
+    "created_at": "thread__created_at",
+    "updated_at": "updated_at",
 }
-PULL_ROW = {
-    name: JOINED.get(name, name)
-    for name in (
-        *("number", "uuid", "title", "body", "source_branch", "target_branch", "source_repo_id"),
-        *("source_moved", "status", "created_by_uuid", "created_by_username"),
-        *("head_sha", "base_sha"),
-        *("merge_commit_sha", "merge_strategy", "merged_at", "merged_by_uuid"),
-        *("merged_by_username", "closed_at", "commit_count", "additions", "deletions"),
-        *("changed_files", "last_activity_at", "created_at", "updated_at"),
-    )
-}
-"""What the record of a pull takes from its row: the name there, and the path in a query."""
+"""The columns of a pull's record: the name of each, and its path in a query."""
 
 
 def _tips() -> models.QuerySet[Pull, Any]:
     source = Ref.objects.filter(repo=OuterRef("source_repo"), full_name=Parameter("source"))
     target = Ref.objects.filter(repo=OuterRef("repo"), full_name=Parameter("target"))
-    stands = Q(source_repo=None) | Q(source_moved=True) | Exists(source)
-    head = Case(When(stands, then="head_sha"))
+    has_head = Q(source_repo=None) | Q(source_moved=True) | Exists(source)
+    head = Case(When(has_head, then="head_sha"))
     return Pull.objects.filter(pk=Parameter("pk")).values_list(head, Subquery(target.values("sha")))
 
 
@@ -96,46 +101,50 @@ class PullQuerySet(models.QuerySet["Pull"]):
         return self.filter(Repo.objects.where_readable(principal, "repo"))
 
     def search(self, text: str) -> PullQuerySet:
-        """Pulls with this text in title or body, ignoring case."""
+        """Pulls with this text in their title or body, ignoring case."""
         return self.filter(holds("thread__title", text) | holds("thread__body", text))
 
     def in_order(self, ordering: str) -> PullQuerySet:
-        """Sorted by one of `rules.ORDERINGS`, ties by number in the same direction."""
+        """Sort by one of `rules.ORDERINGS`, and equal rows by number in the same direction."""
         return self.order_by(ordering, "-number" if ordering.startswith("-") else "number")
 
 
 @dataclass(frozen=True)
 class GitState:
-    """What git says of a pull: its head, its base, and what lies between the two."""
+    """The head and the base of a pull, and the statistics of the changes between them."""
 
     head: str | None
     base: str | None
-    figures: DiffStat
+    statistics: DiffStat
 
 
 class Pull(models.Model):
-    """A request to merge one branch into another of the same repository."""
+    """A request to merge a branch into another branch of the repository.
+
+    The source branch is in the same repository or in a fork of it.
+    """
 
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="pulls")
     number = models.BigIntegerField()
-    """The companion thread's number, repeated here for look-ups and order."""
+    """The number of the pull's thread, stored here too for lookups and sorting."""
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     thread = models.OneToOneField(Thread, on_delete=models.CASCADE, related_name="pull")
     source_repo = models.ForeignKey(
         Repo, null=True, on_delete=models.SET_NULL, related_name="outgoing_pulls"
     )
-    """Where the source branch is: in the same repository, or in a fork of it. Null: the fork has
-    gone."""
+    """The repository of the source branch: the same one, or a fork. Null if the fork was deleted.
+    """
     source_moved = models.BooleanField(default=False)
-    """Whether its fork's branch was moved by somebody who may not move the pull: it keeps its
-    head, and does not look at the branch."""
+    """Whether somebody who may not update the pull has moved the branch of its fork. The pull then
+    keeps its head and ignores the branch."""
     source_branch = models.CharField(max_length=REF_MAX)
     target_branch = models.CharField(max_length=REF_MAX)
     status = models.CharField(max_length=10, default=PullStatus.OPEN)
     head_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no branch yet
-    """The tip of the source branch; the last one when the branch is deleted, or `source_moved`."""
-    base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: a branch lacks
-    """The tip of the target branch; of a merged pull, the one that it was merged into."""
+    """The tip of the source branch. It stays if the branch is deleted, or with `source_moved`."""
+    base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no branch
+    """The tip of the target branch, for a merged pull the tip before the merge. Null if one of the
+    branches does not exist."""
     head_pushed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
@@ -144,21 +153,21 @@ class Pull(models.Model):
     deletions = models.BigIntegerField(default=0)
     changed_files = models.BigIntegerField(default=0)
     has_conflict = models.BooleanField(null=True)
-    """Whether `head_sha` and `base_sha` conflict; null while git has not told."""
+    """Whether `head_sha` and `base_sha` conflict; null until the worker has asked git."""
     nothing_to_merge = models.BooleanField(default=False, db_default=False)
-    """Whether `base_sha` contains `head_sha`; it holds while `has_conflict` is False."""
+    """Whether `base_sha` contains `head_sha`; valid only if `has_conflict` is False."""
     conflict_due_at = models.DateTimeField(null=True)
-    """When the worker asks git about conflicts; null when it has told, or a branch lacks."""
+    """When the worker asks git about conflicts; null if it has, or if a branch does not exist."""
     merge_commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001
     merge_strategy = models.CharField(max_length=12, null=True)  # noqa: DJ001
-    """Null where a push merged it: nobody chose one."""
+    """Null if a push merged the pull."""
     merged_at = models.DateTimeField(null=True)
     merged_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
     closed_at = models.DateTimeField(null=True)
     last_version = models.BigIntegerField(default=0, db_default=0)
-    """The number of the newest version, which is of the present head; 0 without a head."""
+    """The number of the newest version, which has the current head; 0 without a head."""
     updated_at = models.DateTimeField(default=timezone.now)
 
     objects = PullQuerySet.as_manager()
@@ -192,7 +201,9 @@ class Pull(models.Model):
 
     @property
     def source_ref(self) -> str:
-        """The ref here that the head follows: the source branch, or the copy of a fork's."""
+        """The ref of this repository that the head follows: the source branch, or for a fork the
+        copy of its branch.
+        """
         return pull_ref(self.number) if self.is_from_fork else BRANCHES + self.source_branch
 
     @property
@@ -201,19 +212,19 @@ class Pull(models.Model):
 
     @property
     def merge_queue(self) -> str:
-        """The lock that a merge into its target holds to see who is ahead, and to take a place."""
+        """The name of the lock for the queue of merges into its target."""
         return f"merges into {self.target_ref} of repository {self.repo_id}"
 
     @property
     def segment(self) -> str:
-        """Where it is below its repository, for people and in the API."""
+        """Its path below the repository, the same on the pages and in the API."""
         return f"/pulls/{self.number}"
 
     def tips(self) -> tuple[str | None, str | None]:
-        """The head that the pull shows and the target's, as they are stored now; one query.
+        """The pull's head and the target's tip, as stored now; one query.
 
-        None for a branch that is missing. The source's tip is not asked for: nobody merges what
-        the pull does not show.
+        None for a branch that does not exist. The head is the pull's own and not the tip of the
+        source, because a merge must not include commits that the pull does not show.
         """
         head, target = TIPS.one(
             pk=self.pk, source=BRANCHES + self.source_branch, target=self.target_ref
@@ -221,53 +232,54 @@ class Pull(models.Model):
         return head, target
 
     def tip_refs(self) -> tuple[Ref | None, Ref | None]:
-        """The stored refs of source and target now; one query."""
-        source = Q(repo=self.source_repo_id, full_name=BRANCHES + self.source_branch)
-        target = Q(repo=self.repo_id, full_name=self.target_ref)
-        found = {(ref.repo_id, ref.full_name): ref for ref in Ref.objects.filter(source | target)}
-        return (
-            found.get((self.source_repo_id or 0, BRANCHES + self.source_branch)),
-            found.get((self.repo_id, self.target_ref)),
-        )
+        """The stored refs of source and target; one query."""
+        source = (self.source_repo_id, BRANCHES + self.source_branch)
+        target = (self.repo_id, self.target_ref)
+        condition = Q(repo=source[0], full_name=source[1]) | Q(repo=target[0], full_name=target[1])
+        rows = Ref.objects.filter(condition)
+        refs: dict[tuple[int | None, str], Ref] = {
+            (row.repo_id, row.full_name): row for row in rows
+        }
+        return refs.get(source), refs.get(target)
 
     @property
-    def figures(self) -> DiffStat:
+    def statistics(self) -> DiffStat:
         """The stored numbers of commits, lines and files between base and head."""
         return DiffStat(self.commit_count, self.additions, self.deletions, self.changed_files)
 
     def commits_between(self, base: str, head: str) -> int | None:
-        """The stored number of commits, if it is of these two and git could tell."""
-        same = (base, head) == (self.base_sha, self.head_sha)
-        return self.commit_count or None if same else None
+        """The stored number of commits between these two; None if it is not known."""
+        is_stored = (base, head) == (self.base_sha, self.head_sha)
+        return self.commit_count or None if is_stored else None
 
     def set_git_state(self, state: GitState) -> None:
-        """Store what git says of the pull, without saving.
+        """Set head, base and statistics, without saving.
 
-        The worker asks whether the two tips conflict, unless it has been told. A pull that waits
-        for that already keeps its turn.
+        If the tips have changed, the worker checks them for conflicts. A pull that is already
+        pending for that keeps its turn.
         """
-        moves = (state.base, state.head) != (self.base_sha, self.head_sha)
-        if moves or self.has_conflict is None:
+        is_changed = (state.base, state.head) != (self.base_sha, self.head_sha)
+        if is_changed or self.has_conflict is None:
             now = timezone.now()
             due_at = min(self.conflict_due_at or now, now)
             self.has_conflict = None
             self.conflict_due_at = due_at if state.base and state.head else None
         self.head_sha, self.base_sha = state.head, state.base
-        self.commit_count = state.figures.commit_count
-        self.additions, self.deletions = state.figures.additions, state.figures.deletions
-        self.changed_files = state.figures.changed_files
+        self.commit_count = state.statistics.commit_count
+        self.additions, self.deletions = state.statistics.additions, state.statistics.deletions
+        self.changed_files = state.statistics.changed_files
 
     def may_be_pushed_by(self, person: User) -> bool:
-        """Whether this person pushed the head; also true where nobody knows who did."""
+        """Whether this person pushed the head; also True if it is not known who did."""
         return self.head_sha is not None and self.head_pushed_by_id in (None, person.pk)
 
     def touch(self) -> None:
-        """Note an activity, without saving the pull."""
+        """Record activity on the thread and the pull, without saving the pull."""
         self.thread.touch()
         self.updated_at = self.thread.last_activity_at
 
     def set_status(self, status: PullStatus) -> None:
-        """Change the state, and the thread's with it, without saving the pull."""
+        """Change the status of the pull and of its thread, without saving the pull."""
         self.status = status
         self.closed_at = timezone.now() if status is PullStatus.CLOSED else None
         self.thread.revise(status=MIRROR[status])
@@ -288,7 +300,7 @@ class Pull(models.Model):
         return self.thread.title
 
     def event_heads(self) -> dict[str, str | None]:
-        """What is asked to be merged into what, for the events that tell of a head."""
+        """The head and both branches, for the data of events."""
         return {
             "head_sha": self.head_sha,
             "source_branch": self.source_branch,
@@ -297,23 +309,24 @@ class Pull(models.Model):
 
 
 class MergeAttempt(models.Model):
-    """A merge under way: its lease and, once its commit is built, its place and its plan.
+    """A merge in progress: its lease and, once its commit is built, its queue position and plan.
 
-    A target that is found at `result_sha` shows that the pull has been merged, also when the
-    process died before it could write so.
+    If the target contains `result_sha`, the pull has been merged, even if the process died before
+    it wrote that.
     """
 
     pull = models.OneToOneField(Pull, on_delete=models.CASCADE, related_name="attempt")
     token = models.UUIDField(default=uuid.uuid4)
-    """Whoever holds this may go on; it changes when the lease is taken over."""
+    """The token of the lease; it changes when another process takes the lease over."""
     leased_until = models.DateTimeField()
     queued_at = models.DateTimeField(null=True)
-    """Its place among the merges into its target; null while it is built and holds up nobody. With
-    an expired lease and no plan it is kept for a repeat."""
+    """Its position among the merges into its target; null until its commit is built. If the merge
+    was refused because its turn did not come, the row keeps the position for a repeat: it then has
+    no plan, and its lease has expired."""
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     strategy = models.CharField(max_length=12)
     push = models.UUIDField(null=True)
-    """Its step in the journal."""
+    """The push in the journal that carries out the plan; null without a plan."""
     head_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: not built yet
     result_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001
 
@@ -322,11 +335,11 @@ class MergeAttempt(models.Model):
 
     @classmethod
     def without_plan(cls, expired: dt.datetime) -> models.QuerySet[MergeAttempt]:
-        """Those whose lease had expired by then, and which git cannot have carried out."""
+        """Attempts whose lease expired by then, and that git cannot have carried out."""
         return cls.objects.filter(push=None, leased_until__lte=expired)
 
     def renew(self, seconds: int) -> None:
-        """Extend the lease from now on, without saving."""
+        """Extend the lease to this long from now, without saving."""
         self.leased_until = timezone.now() + dt.timedelta(seconds=seconds)
 
 
@@ -340,31 +353,37 @@ class ReviewStatus(StrEnum):
 
 class ReviewQuerySet(models.QuerySet["Review"]):
     def with_people(self, repo: Repo) -> ReviewQuerySet:
-        """What a record needs, in the same query; `author_role` is the one in the repo's team."""
+        """Load the people of a record in the same query.
+
+        `author_role` is the author's role in the repository's team.
+        """
         roles = Member.objects.filter(team=repo.owner_team_id, user=OuterRef("created_by"))
         people = self.select_related("created_by", "dismissed_by").defer("body_html")
         return people.annotate(author_role=Subquery(roles.values("role")[:1]))
 
     def decisions(self) -> ReviewQuerySet:
-        """Those that are no comments, in the order in which they were decided."""
+        """Reviews other than comments, in the order of their decisions."""
         rows = self.exclude(status=ReviewStatus.COMMENTED.value)
         return rows.order_by("decided_at", "id")
 
 
 class Review(Rendered):
-    """A person's review of a pull. Always stored; whether it counts is computed when read."""
+    """A person's review of a pull.
+
+    Everybody who may read the repository can write one. Reads compute whether it counts.
+    """
 
     pull = models.ForeignKey(Pull, on_delete=models.CASCADE, related_name="reviews")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     status = models.CharField(max_length=20)
     body = models.TextField(blank=True)
     commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no head yet
-    """The head when the decision was made."""
+    """The pull's head at the time of the decision."""
     by_pusher = models.BooleanField(default=True)
-    """Whether its author had pushed that commit, or may have: then it approves nothing, whatever
-    becomes the head."""
+    """Whether its author pushed that commit, or may have. An approval then never counts, even if
+    somebody else pushes a new head."""
     decided_at = models.DateTimeField(default=timezone.now)
-    """Of several decisions of one person the newest counts."""
+    """The newest decision of a person counts."""
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
     )
@@ -398,37 +417,37 @@ IS_DUE = Q(due_at__isnull=False)
 
 
 class PullVersion(models.Model):
-    """A head that a pull has had. A ref of its own keeps its commits (`apps/pulls/heads.py`).
+    """A head that a pull has or had. A ref of its own keeps its commits (`apps/pulls/heads.py`).
 
-    When only the base moves, there is no new one, and this stays as it is: what is between
-    merge base and head is what the pull has asked to be merged.
+    A move of the base creates no version and changes none: the commits between merge base and head
+    are the ones that the pull proposed.
     """
 
     pull = models.ForeignKey(
         Pull, on_delete=models.CASCADE, related_name="versions", db_index=False
     )
     version = models.BigIntegerField()
-    """From 1, without gaps."""
+    """The number, from 1 without gaps."""
     head_sha = models.CharField(max_length=SHA_MAX)
     base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no target yet
-    """The tip of the target when the version was made, or when there first was one."""
+    """The tip of the target when the version was pushed, or when the target was created."""
     merge_base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: none
-    """Null where the two have no common history, or git has not told yet (`is_known`)."""
+    """Null if there is no common history, or while the contents are not known (`is_known`)."""
     pushed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
     created_at = models.DateTimeField(default=timezone.now)
     is_forced = models.BooleanField(null=True)
-    """Whether it lacks commits of the version before; null where git could not tell."""
+    """Whether it lacks commits of the previous version; null if git could not tell."""
     commit_count = models.BigIntegerField(null=True)
     additions = models.BigIntegerField(null=True)
     deletions = models.BigIntegerField(null=True)
     changed_files = models.BigIntegerField(null=True)
-    """These four: null while git has not told."""
+    """These four numbers are null while the contents are not known."""
     due_at = models.DateTimeField(null=True)
-    """When the worker makes what is missing, its ref or its contents; null when nothing is."""
+    """When the worker creates its missing ref or reads its contents; null if it is complete."""
     tries = models.PositiveSmallIntegerField(default=0)
-    """How often git could not tell what it contains."""
+    """How often git could not tell its contents."""
 
     class Meta:
         constraints = [
@@ -441,24 +460,24 @@ class PullVersion(models.Model):
 
     @property
     def is_known(self) -> bool:
-        """Whether it is stored what it contains."""
+        """Whether its contents are stored."""
         return self.commit_count is not None
 
 
 class VersionContents(models.Model):
-    """The commits and the files of a version, apart from it: lists of versions need none of them.
+    """The commits and changed files of a version, in a table of their own because lists of versions
+    do not need them.
 
-    JSON, packed by zlib. What was too much to be listed is left out; the version's own numbers are
-    the true ones.
+    Packed by `apps/browse/codec.py`. Long lists are truncated; the version's numbers count all.
     """
 
     version = models.OneToOneField(
         PullVersion, on_delete=models.CASCADE, primary_key=True, related_name="contents"
     )
     commits = models.BinaryField()
-    """Oldest first."""
+    """The commits, oldest first."""
     files = models.BinaryField()
-    """In git's order."""
+    """The changed files, in git's order."""
 
     class Meta:
         verbose_name_plural = "contents of versions"
