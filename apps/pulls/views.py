@@ -1,4 +1,4 @@
-"""Pages of what a version of a pull contains, which say beside `results` what is left out."""
+"""`…/pulls` and the resources below: merging, reviews, versions, commits, files and diffs."""
 
 from __future__ import annotations
 
@@ -57,56 +57,9 @@ from apps.threads.serializers import RenderQuery, StoredHtml
 from apps.threads.views import AcrossQuery, AcrossViewSet, BodyViewSet
 
 
-class ContentsPagination(PagePagination):
-    """Pages by number, with properties beside `results`; a view gives them to `say`."""
-
-    properties: dict[str, dict[str, Any]] = {}
-    """Their schemas."""
-
-    def say(self, **beside: Any) -> None:
-        """What the properties are on this page."""
-        self.beside = beside
-
-    def link(self, **changed: object) -> str:
-        """The version is named, so that pages do not shift under a push."""
-        return super().link(**{"version": self.beside["version"], **changed})
-
-    def get_paginated_response(self, data: Any) -> Response:
-        response = super().get_paginated_response(data)
-        response.data |= self.beside
-        return response
-
-    def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
-        """The envelope, and what stands beside `results`."""
-        whole = super().get_paginated_response_schema(schema)
-        whole["required"] = [*whole["required"], *self.properties]
-        whole["properties"] = whole["properties"] | self.properties
-        return whole
-
-
-VERSION = {"version": {"type": ["integer", "null"]}}
-
-
-class CommitsPagination(ContentsPagination):
-    properties = {
-        **VERSION,
-        "commit_count": {"type": "integer"},
-        "commits_truncated": {"type": "boolean"},
-    }
-
-
-class FilesPagination(ContentsPagination):
-    properties = {
-        **VERSION,
-        "changed_files": {"type": "integer"},
-        "files_truncated": {"type": "boolean"},
-        "is_rebased": {"type": ["boolean", "null"]},
-    }
-
-
 @extend_schema_field({"type": "string", "pattern": "^[0-9A-Fa-f]{40}$"})
 class ShaParameter(TextParameter):
-    """The full name of a commit, in lower case whatever was sent."""
+    """The full name of a commit, converted to lower case."""
 
     def to_internal_value(self, data: Any) -> str:
         if not is_sha(data.lower()):
@@ -116,13 +69,13 @@ class ShaParameter(TextParameter):
 
 class MergeQuery(QuerySerializer):
     expected_head_sha = ShaParameter(
-        required=False, help_text="Merge only if this is the head: the commit that you have seen."
+        required=False, help_text="Merge only if the head is still this commit."
     )
 
 
 class ReviewQuery(QuerySerializer):
     expected_head_sha = ShaParameter(
-        required=False, help_text="Review only if this is the head: the commit that you have seen."
+        required=False, help_text="Review only if the head is still this commit."
     )
 
 
@@ -140,8 +93,8 @@ class PullsAcrossViewSet(AcrossViewSet):
 
         `next` leads to older activity and `previous` to newer.
         """
-        found = [(one.values, one.repo) for one in self.found(PULL_ROW.values())]
-        return self.get_paginated_response(pull_records(found, self.principal, self.base_url))
+        rows = [(row.values, row.repo) for row in self.found(PULL_ROW.values())]
+        return self.get_paginated_response(pull_records(rows, self.principal, self.base_url))
 
 
 class PullViewSet(BodyViewSet):
@@ -156,7 +109,7 @@ class PullViewSet(BodyViewSet):
     pull: Pull
 
     def load_objects(self) -> None:
-        """Load the pull; changing it is for its author and for those with a role."""
+        """Load the pull. Only its author and people with write access may change it."""
         if "number" not in self.kwargs:
             return
         self.pull = get_pull(self.repo, self.kwargs["number"])
@@ -168,8 +121,7 @@ class PullViewSet(BodyViewSet):
         """List a repository's pulls."""
         repo = self.repo.pk
         rows = self.paginate(list_pulls(repo) if self.filterset else PULLS.of(repo=repo))
-        placed = ((row, self.repo) for row in rows)
-        records = pull_records(placed, self.principal, self.base_url)
+        records = pull_records([(row, self.repo) for row in rows], self.principal, self.base_url)
         return self.shown_page(self.get_paginated_response(records))
 
     @operation(
@@ -201,7 +153,7 @@ class PullViewSet(BodyViewSet):
         ),
     )
     def update(self) -> dict[str, Any]:
-        """Change title, body or status: its author, or with write access."""
+        """Change a pull's title, body or status, as its author or with write access."""
         actions.update_pull(by=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
@@ -218,7 +170,7 @@ class PullViewSet(BodyViewSet):
         ),
     )
     def set_status(self) -> dict[str, Any]:
-        """Open, draft or close a pull: its author, or with write access."""
+        """Change a pull's status, as its author or with write access."""
         actions.update_pull(by=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
@@ -250,7 +202,7 @@ class PullViewSet(BodyViewSet):
     def merge(self) -> dict[str, Any]:
         """Merge a pull into its target.
 
-        A refusal names everything that stands in the way; `error` is the first.
+        A refusal names all blockers; `error` is the first of them.
         """
         actions.merge_pull(
             by=self.access,
@@ -264,10 +216,7 @@ class PullViewSet(BodyViewSet):
     @action(detail=True, methods=["get"])
     @operation(Level.READ, response=PullProtectionRecord)
     def protection(self) -> dict[str, Any]:
-        """Read what stands in the way of merging a pull.
-
-        All blockers at once, and for each approval whether it counts.
-        """
+        """Read everything that blocks a pull's merge, and whether each approval counts."""
         return pull_protection_record(readiness_of(self.pull), self.access)
 
 
@@ -306,9 +255,9 @@ class ReviewViewSet(BodyViewSet):
         errors=("head_changed",),
     )
     def create(self) -> dict[str, Any]:
-        """Review a pull. Always recorded; `is_eligible` says whether it counts."""
-        wanted = {**self.validated_query, **self.validated_data}
-        review = actions.create_review(by=self.access, pull=self.pull, **wanted)
+        """Review a pull. Reviews are always stored; `is_eligible` says whether they count."""
+        values = {**self.validated_query, **self.validated_data}
+        review = actions.create_review(by=self.access, pull=self.pull, **values)
         return self.record(list_reviews(self.pull).get(pk=review.pk))
 
     @operation(Level.READ, response=ReviewRecord, query=RenderQuery)
@@ -324,9 +273,9 @@ class ReviewViewSet(BodyViewSet):
         errors=("head_changed", "invalid_transition", "not_creator", "role_required"),
     )
     def update(self) -> dict[str, Any]:
-        """Change one's own review; `dismissed` is for the repository's admins."""
-        wanted = {**self.validated_query, **self.validated_data}
-        actions.update_review(by=self.access, review=self.review, **wanted)
+        """Change one's own review. Only admins of the repository set `dismissed`."""
+        values = {**self.validated_query, **self.validated_data}
+        actions.update_review(by=self.access, review=self.review, **values)
         return self.record(self.review)
 
     def record(self, review: Review) -> dict[str, Any]:
@@ -334,12 +283,61 @@ class ReviewViewSet(BodyViewSet):
 
     @operation(Level.READ, status=204, errors=("not_creator",))
     def destroy(self) -> None:
-        """Delete a review: its author, an owner of the repository, or staff."""
+        """Delete a review, as its author, as an owner of the repository, or as staff."""
         actions.delete_review(by=self.access, review=self.review)
 
 
+# Versions, commits, files and diffs
+
+
+class ContentsPagination(PagePagination):
+    """Pages by number, with further properties beside `results`."""
+
+    properties: dict[str, dict[str, Any]] = {}
+    """The schemas of these properties."""
+
+    def set_properties(self, **values: Any) -> None:
+        """Set the values of these properties, before the response is made."""
+        self.values = values
+
+    def link(self, **changed: object) -> str:
+        """Links contain the version, so that pages do not shift when somebody pushes."""
+        return super().link(**{"version": self.values["version"], **changed})
+
+    def get_paginated_response(self, data: Any) -> Response:
+        response = super().get_paginated_response(data)
+        response.data |= self.values
+        return response
+
+    def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
+        whole = super().get_paginated_response_schema(schema)
+        whole["required"] = [*whole["required"], *self.properties]
+        whole["properties"] = whole["properties"] | self.properties
+        return whole
+
+
+VERSION = {"version": {"type": ["integer", "null"]}}
+
+
+class CommitsPagination(ContentsPagination):
+    properties = {
+        **VERSION,
+        "commit_count": {"type": "integer"},
+        "commits_truncated": {"type": "boolean"},
+    }
+
+
+class FilesPagination(ContentsPagination):
+    properties = {
+        **VERSION,
+        "changed_files": {"type": "integer"},
+        "files_truncated": {"type": "boolean"},
+        "is_rebased": {"type": ["boolean", "null"]},
+    }
+
+
 PATCHES_PER_PAGE = 30
-"""Files of a page with patches, at most."""
+"""Most files of a page with patches."""
 
 
 @extend_schema_field({"type": "integer", "minimum": 1, "maximum": PAGE_LIMIT})
@@ -365,13 +363,15 @@ class FilesQuery(VersionQuery):
     )
 
     def get_fields(self) -> dict[str, Any]:
-        """`from` as well, which Python has for itself."""
-        text = "The number of a version: what differs between its head and that of `version`."
+        """Adds `from`, which cannot be an attribute because it is a keyword of Python."""
+        text = (
+            "The number of a version. Lists the differences between its head and that of `version`."
+        )
         return {**super().get_fields(), "from": VersionParameter(required=False, help_text=text)}
 
 
 class ContentsViewSet(RepoScoped):
-    """What is alike in all of them."""
+    """The common part of the viewsets for a version of a pull."""
 
     schema_tags = ["pulls"]
     pull: Pull
@@ -380,12 +380,12 @@ class ContentsViewSet(RepoScoped):
         self.pull = get_pull(self.repo, self.kwargs["number"])
 
     @property
-    def who(self) -> str:
-        """For whom a place is held while git works."""
+    def throttle_key(self) -> str:
+        """The key under which a slot is held while git works."""
         return caller_of(self.http_request, self.principal)
 
     def version(self) -> PullVersion | None:
-        """The version that is asked for, the newest by default; None without a head. 404."""
+        """The requested version, by default the newest; None if the pull has no head. 404."""
         return versions.get_version(self.pull, self.validated_query.get("version"))
 
 
@@ -394,11 +394,11 @@ class PullVersionViewSet(ContentsViewSet):
 
     @operation(Level.READ, response=PullVersionRecord)
     def list(self) -> HttpResponseBase:
-        """List the heads that a pull has had, oldest first.
+        """List the versions of a pull, one for each head, oldest first.
 
-        Each push to the source makes a version, and so does reopening with another head. A target
-        that moves makes none. The numbers of what a version contains are null while git has not
-        told them, and without a target.
+        A push to the source creates a version, and so does reopening the pull with another head. A
+        push to the target creates none. The numbers of commits, lines and files are null while they
+        are not known yet, and without a target.
         """
         rows = self.paginate(versions.list_versions(self.pull))
         return by_body(self.http_request, self.get_paginated_response(rows).data)
@@ -411,21 +411,21 @@ class PullCommitViewSet(ContentsViewSet):
 
     @operation(Level.READ, response=PullCommitRecord, query=VersionQuery, errors=("too_expensive",))
     def list(self) -> HttpResponseBase:
-        """List the commits of a pull that its target had not at the last push, oldest first.
+        """List the commits of a pull that were not in its target at the last push, oldest first.
 
-        Of more than 1,000 the newest are listed: `commits_truncated` says so, and `commit_count` is
-        the number of all. A pull without a head or a target has none. 422 `too_expensive` where
-        git could not list them in time.
+        Only the newest 1,000 are listed. If there are more, `commits_truncated` is true;
+        `commit_count` is the number of all. A pull without a head or a target has none. 422
+        `too_expensive` if git could not list them in time.
         """
         version = self.version()
-        found = [] if version is None else versions.commits_of(version, self.who)
+        commits = [] if version is None else versions.commits_of(version, self.throttle_key)
         count = 0 if version is None else version.commit_count or 0
-        page = self.paginate(found)
+        page = self.paginate(commits)
         paginator: Any = self.paginator
-        paginator.say(
+        paginator.set_properties(
             version=None if version is None else version.version,
             commit_count=count,
-            commits_truncated=len(found) < count,
+            commits_truncated=len(commits) < count,
         )
         records = commit_records(page, self.repo, self.principal, self.base_url)
         return by_body(self.http_request, self.get_paginated_response(records).data)
@@ -438,38 +438,39 @@ class PullFileViewSet(ContentsViewSet):
 
     @operation(Level.READ, response=PullFileRecord, query=FilesQuery, errors=("too_expensive",))
     def list(self) -> HttpResponseBase:
-        """List the files that a pull changes, between its merge base and its head.
+        """List the files that a pull changes between its merge base and its head.
 
-        With `from` they are those that differ between the heads of two versions: after a rebase
-        (`is_rebased`: the two have other merge bases) also by what came from the target. Of more
-        than 3,000 files the first are listed: `files_truncated` says so, and `changed_files` is the
-        number of all. With `patch` a page has at most 30 files, whatever `per_page` says, and as
-        many patches as have 4 MiB together; `is_too_large` says which are left out. 422
-        `too_expensive` where git could not tell in time.
+        With `from`, list the files that differ between the heads of two versions. If `is_rebased`
+        is true, the two versions have different merge bases, and the files also include changes
+        from the target. Only the first 3,000 files are listed. If there are more,
+        `files_truncated` is true; `changed_files` is the number of all. With `patch`, a page has at
+        most 30 files, even if `per_page` is larger, and patches of at most 4 MiB in total; files
+        without their patch have `is_too_large`. 422 `too_expensive` if git could not list them in
+        time.
         """
         version = self.version()
         before = self.validated_query.get("from")
         old = None if before is None else versions.get_version(self.pull, before)
         names = tuple(
-            (one.version, one.head_sha, one.base_sha, one.merge_base_sha, one.changed_files)
-            for one in (version, old)
-            if one is not None
+            (row.version, row.head_sha, row.base_sha, row.merge_base_sha, row.changed_files)
+            for row in (version, old)
+            if row is not None
         )
         return by_names(self.http_request, names, lambda: self.page_between(old, version))
 
     def page_between(self, old: PullVersion | None, version: PullVersion | None) -> Any:
-        """The page of what `version` changes, or of how it differs from `old`."""
+        """The page of the files that `version` changes, or in which it differs from `old`."""
         paginator: Any = self.paginator
         if self.validated_query["patch"]:
             paginator.per_page = min(paginator.per_page, PATCHES_PER_PAGE)
         if version is None:
             listing = versions.NOTHING
         elif old is None:
-            listing = versions.files_of(version, self.who)
+            listing = versions.files_of(version, self.throttle_key)
         else:
-            listing = versions.files_between(old, version, self.who)
+            listing = versions.files_between(old, version, self.throttle_key)
         page = self.paginate(listing.files)
-        paginator.say(
+        paginator.set_properties(
             version=None if version is None else version.version,
             changed_files=listing.total,
             files_truncated=len(listing.files) < listing.total,
@@ -479,28 +480,30 @@ class PullFileViewSet(ContentsViewSet):
 
     def records(self, listing: versions.Listing, page: Sequence[FileChange]) -> Any:
         if not self.validated_query["patch"]:
-            return [file_record(one) for one in page]
-        patches = versions.patches_of(listing, page, self.who)
-        return [patched_record(one, patch) for one, patch in zip(page, patches, strict=True)]
+            return [file_record(file) for file in page]
+        patches = versions.patches_of(listing, page, self.throttle_key)
+        return [patched_record(file, patch) for file, patch in zip(page, patches, strict=True)]
 
 
 def is_rebased(old: PullVersion, new: PullVersion) -> bool:
-    """Whether two versions begin at other commits of the target."""
+    """Whether two versions have different merge bases."""
     return old.merge_base_sha != new.merge_base_sha
 
 
 class TextViewSet(ContentsViewSet):
-    """What is alike in a pull as a diff and as mails."""
+    """The common part of the viewsets for a pull's diff and its patches."""
 
-    def answer(
+    def text_answer(
         self, media_type: str, text_of: Callable[[PullVersion, str], IO[bytes]]
     ) -> HttpResponseBase:
-        """The text of the version that is asked for: none for a pull without a head."""
+        """The text of the requested version, empty for a pull without a head or a target."""
         version = self.version()
         names = (version.head_sha, version.base_sha, version.merge_base_sha) if version else ()
 
         def answer() -> HttpResponseBase:
-            file = text_of(version, self.who) if version and version.base_sha else BytesIO()
+            file = (
+                text_of(version, self.throttle_key) if version and version.base_sha else BytesIO()
+            )
             return text_response(self.http_request, self.principal, file, media_type)
 
         return by_names(self.http_request, names, answer)
@@ -516,13 +519,13 @@ class PullDiffViewSet(TextViewSet):
         errors=("diff_too_large", "too_expensive"),
     )
     def retrieve(self) -> HttpResponseBase:
-        """Read what a pull changes as one diff, for `git apply`.
+        """Read the changes of a pull as one diff, for `git apply`.
 
-        It is between the merge base and the head, with binary files. 422 `diff_too_large` for more
-        than 3,000 files, 20 MiB, or what takes git more than 10 seconds: nothing is cut. A pull
-        without a head or a target has an empty one.
+        The diff is between the merge base and the head, includes binary files, and is always
+        complete. 422 `diff_too_large` if it has more than 3,000 files or 20 MiB, or takes git more
+        than 10 seconds. It is empty for a pull without a head or a target.
         """
-        return self.answer(TEXTS["diff"], versions.diff_of)
+        return self.text_answer(TEXTS["diff"], versions.diff_of)
 
 
 class PullPatchViewSet(TextViewSet):
@@ -535,10 +538,10 @@ class PullPatchViewSet(TextViewSet):
         errors=("diff_too_large", "too_expensive"),
     )
     def retrieve(self) -> HttpResponseBase:
-        """Read the commits of a pull as mails, for `git am`, oldest first.
+        """Read the commits of a pull as patches in mail format, for `git am`, oldest first.
 
-        Merges, and commits that change no file, are left out. 422 `diff_too_large` for more than
-        1,000 commits, 3,000 files, 20 MiB, or what takes git more than 10 seconds: nothing is cut.
-        A pull without a head or a target has none.
+        Merges and commits without changes are left out; the rest is always complete. 422
+        `diff_too_large` for more than 1,000 commits, 3,000 files or 20 MiB, or if it takes git more
+        than 10 seconds. The text is empty for a pull without a head or a target.
         """
-        return self.answer(TEXTS["patch"], versions.mails_of)
+        return self.text_answer(TEXTS["patch"], versions.mails_of)

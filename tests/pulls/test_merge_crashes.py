@@ -276,7 +276,7 @@ def test_a_ref_that_stays_locked_is_no_defect(api, pull, clone, alice, caplog):
     held = clone.repo.git.path / "refs/heads/main.lock"
     held.touch()
     api(alice).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
-    assert "merging pull 1" in caplog.text
+    assert "Pull 1 of repository" in caplog.text
     assert not MergeAttempt.objects.exists()
     assert not PushJournal.objects.exists()
     held.unlink()
@@ -303,7 +303,7 @@ def test_a_merge_that_is_overtaken_gives_up_when_its_time_is_up(
     api, pull, clone, alice, monkeypatch
 ):
     overtake(clone, times=1)
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     busy = api(alice).post(f"{paths.pull(pull)}/merge")
     busy.fails(503, "unavailable")
     assert busy.header("Retry-After") == "1"

@@ -46,7 +46,7 @@ def test_a_merge_whose_turn_does_not_come_in_time_is_refused(
     api, pull, second, alice, monkeypatch, events
 ):
     begin_merge(pull, alice)
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     before = pull.repo.git.refs(pulls=True)
     with events():
         busy = api(alice).post(f"{paths.pull(second)}/merge")
@@ -67,7 +67,7 @@ def check_place_is_kept(pull):
 def refuse_for_its_turn(api, pull, by, monkeypatch):
     """A merge is refused because another one is ahead."""
     with monkeypatch.context() as patched:
-        patched.setattr(merging, "BUDGET", 0)
+        patched.setattr(merging, "MERGE_SECONDS", 0)
         api(by).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
     check_place_is_kept(pull)
 
@@ -81,7 +81,7 @@ def test_a_merge_refused_for_its_turn_goes_before_one_that_came_later_when_it_re
     clone.commit("third", {"roof": "flat\n"}, onto="main")
     clone.push("third")
     begin_merge(make.pull(clone.repo, by=alice, source="third"), alice)
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     api(alice).post(f"{paths.pull(second)}/merge").gives()
     assert not MergeAttempt.objects.filter(pull=second).exists()
 
@@ -99,7 +99,7 @@ def test_a_place_is_kept_for_a_minute_for_the_same_person_and_the_same_strategy(
     if change == "time":
         before = timezone.now() - dt.timedelta(seconds=61)
         MergeAttempt.objects.filter(pull=second).update(leased_until=before)
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     wanted = {"merge_strategy": "squash"} if change == "strategy" else {}
     by = alice if change == "actor" else bob
     api(by).post(f"{paths.pull(second)}/merge", **wanted).fails(503, "unavailable")
@@ -148,7 +148,7 @@ def test_a_pull_that_is_closed_while_its_merge_waits_keeps_no_place(
 
     def instead_of_sleeping(_):
         api(alice).put(f"{paths.pull(second)}/status", status="closed").gives()
-        seconds[0] = merging.BUDGET + 1
+        seconds[0] = merging.MERGE_SECONDS + 1
 
     monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
     monkeypatch.setattr(merging, "monotonic", lambda: seconds[0])
@@ -183,7 +183,7 @@ def test_a_merge_refused_for_its_turn_is_told_to_wait_for_those_ahead(
         return build(*args, **options)
 
     def instead_of_sleeping(_):
-        seconds[0] = merging.BUDGET + 1
+        seconds[0] = merging.MERGE_SECONDS + 1
 
     monkeypatch.setattr(merging, "build", build_for_long)
     monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
@@ -213,12 +213,12 @@ def test_a_merge_goes_on_when_the_one_ahead_has_ended(api, pull, second, clone, 
 def test_a_dead_merge_holds_up_nobody_once_its_lease_has_expired(api, pull, second, alice):
     begin_merge(pull, alice, seconds=0)
     api(alice).post(f"{paths.pull(second)}/merge").gives()
-    assert merging.BUDGET < merging.LEASE_SECONDS <= 30
+    assert merging.MERGE_SECONDS < merging.LEASE_SECONDS <= 30
 
 
 def test_a_merge_that_is_still_built_holds_up_nobody(api, pull, second, alice, monkeypatch):
     begin_merge(pull, alice, is_built=False)
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     api(alice).post(f"{paths.pull(second)}/merge").gives()
 
 
@@ -281,7 +281,7 @@ def test_a_merge_that_dies_while_it_waits_leaves_a_place_that_expires(
     assert merging.TURN_SECONDS <= 10
 
     ahead.delete()
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     url = f"{paths.pull(second)}/merge"
     api(alice).post(url).fails(409, "merge_in_progress")
     api(alice).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
@@ -325,7 +325,7 @@ def test_a_merge_is_built_anew_in_its_turn_only_if_there_is_time(
         clone.commit("main", {"wall": "high\n"})
         clone.push("main")
         ahead.delete()
-        seconds[0] = merging.BUDGET + 1
+        seconds[0] = merging.MERGE_SECONDS + 1
 
     monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
     monkeypatch.setattr(merging, "monotonic", lambda: seconds[0])
@@ -339,7 +339,7 @@ def test_merges_into_other_branches_wait_for_nothing(
     clone.push("main:release")
     other = make.pull(clone.repo, by=alice, source="topic", target="release")
     begin_merge(pull, alice)
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     api(alice).post(f"{paths.pull(other)}/merge").gives()
 
 

@@ -144,7 +144,7 @@ def _may_read(pull: Pull, approver: Approver) -> bool:
 
 def _set_status(by: RepoAccess, pull: Pull, status: PullStatus, facts: GitFacts) -> Kind:
     """Change to another status, without saving the pull; returns the event of it."""
-    kind = rules.kind_of_move(pull, status)
+    kind = rules.kind_of_transition(pull, status)
     if kind is Kind.PULL_REOPENED:
         rules.check_not_open_already(pull)
         versions = update_from_tips(pull, by.user, facts)
