@@ -1,7 +1,7 @@
-"""What changes pulls and reviews. Each function is one change and its event.
+"""The actions of pulls and reviews. Each makes one change and records its event.
 
-Each asks first whether the caller may: besides the errors named there, 401, 403 and 409 of
-`ResourceAccess.require_change`.
+Each action first checks the caller's access, and can raise the errors of
+`ResourceAccess.require_change` besides its own: 401, 403 and 409.
 """
 
 from apps.pulls.actions.merging import merge_pull
