@@ -11,8 +11,7 @@ from apps.core.errors import ApiError, Conflict, Forbidden, Invalid, plain_error
 from apps.core.views import ApiViewSet
 from apps.idempotency import claims
 from apps.idempotency.models import LEASE, KeyedRequest
-from apps.idempotency.rules import is_passing
-from apps.idempotency.sealing import Seal
+from apps.idempotency.replays import Seal, is_temporary
 from apps.teams.models import Team
 from tests.api import plain_client
 from tests.idempotency.test_keys import ACME, KEY, pass_time, replayed
@@ -72,9 +71,9 @@ def test_a_request_that_was_just_forgotten_is_one_to_send_again(db, monkeypatch)
 
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
 def test_an_answer_that_may_be_another_in_a_moment_is_not_kept(status):
-    assert is_passing(plain_error(status) if status >= 500 else Refused(status))
-    assert not is_passing(plain_error(404))
-    assert is_passing(Conflict("busy", "Later.", headers={"Retry-After": "1"}))
+    assert is_temporary(plain_error(status) if status >= 500 else Refused(status))
+    assert not is_temporary(plain_error(404))
+    assert is_temporary(Conflict("busy", "Later.", headers={"Retry-After": "1"}))
 
 
 class Refused(ApiError):
