@@ -22,7 +22,7 @@ from apps.core.slugs import PREFIX
 from apps.repos.models import Repo, Visibility
 from apps.uploads import files as store
 from apps.uploads.models import Upload
-from apps.uploads.responses import content_response
+from apps.uploads.views import content_response
 from tests.api import plain_client
 from tests.principals import principal_of
 from tests.uploads.conftest import PNG

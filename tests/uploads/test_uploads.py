@@ -15,9 +15,8 @@ from apps.core.parsers import JSON_LIMIT
 from apps.repos.models import Repo, Visibility
 from apps.threads.actions import delete_thread
 from apps.uploads.actions import create_upload
-from apps.uploads.kinds import ENDINGS, TYPES
 from apps.uploads.models import Upload
-from apps.uploads.rules import SIZE_MAX
+from apps.uploads.rules import ENDINGS, SIZE_MAX, TYPES
 from tests.principals import access_of
 from tests.server import ROOT
 from tests.uploads.conftest import PNG, files
