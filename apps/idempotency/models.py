@@ -14,7 +14,7 @@ from django.utils import timezone
 
 STORED_FOR = dt.timedelta(hours=24)
 """How long the answer is replayed, counted from the first request."""
-MOST = 100_000_000
+BYTES_PER_PERSON = 100_000_000
 """Most bytes of one person's stored answers. Beyond that, the oldest are deleted early."""
 LEASE = dt.timedelta(seconds=60)
 """Time after which a process that has not answered counts as dead."""

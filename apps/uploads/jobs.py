@@ -15,7 +15,7 @@ from apps.uploads.models import AGE, Upload
 
 LEFTOVER = 3600.0
 """Seconds after which a temporary file is no longer in use."""
-AT_ONCE = 500
+BATCH = 500
 """Most rows that one transaction deletes, and most files that one query looks up."""
 
 
@@ -42,7 +42,7 @@ def _remove_some_unused() -> int:
     upload is gone.
     """
     old = Upload.objects.filter(is_used=False, created_at__lt=timezone.now() - AGE)
-    rows = old.order_by("created_at").select_for_update(skip_locked=True)[:AT_ONCE]
+    rows = old.order_by("created_at").select_for_update(skip_locked=True)[:BATCH]
     return Upload.objects.filter(pk__in=[row.pk for row in rows]).delete()[0]
 
 
@@ -53,7 +53,7 @@ def remove_files_without_row() -> int:
 
 def _without_row(digests: Iterable[str]) -> Iterator[str]:
     remaining = iter(digests)
-    while batch := list(islice(remaining, AT_ONCE)):
+    while batch := list(islice(remaining, BATCH)):
         used = set(Upload.objects.filter(sha256__in=batch).values_list("sha256", flat=True))
         yield from (digest for digest in batch if digest not in used)
 

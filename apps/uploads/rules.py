@@ -20,8 +20,6 @@ SIZE_MAX = 10 * 1024 * 1024
 """Most bytes of one file."""
 DAY = dt.timedelta(days=1)
 NOT_IN_FILENAMES = re.compile(r"[/\\\u2028\u2029]")
-
-
 TEXT, OTHER = "text/plain", "application/octet-stream"
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Types that a browser may display; all others are attachments."""
@@ -31,7 +29,7 @@ SIGNATURES = (
     ("application/zip", re.compile(rb"PK(?:\x03\x04|\x05\x06)")),
     ("application/gzip", re.compile(rb"\x1f\x8b\x08")),
 )
-ENDINGS = {
+EXTENSIONS = {
     "image/png": "png",
     "image/jpeg": "jpg jpeg",
     "image/gif": "gif",
@@ -45,7 +43,7 @@ ENDINGS = {
     OTHER: "bin bz2 xz zst 7z tar mp4 mov webm mp3 ogg wav pcap heic avif bmp tif tiff psd",
 }
 """The extensions of each type. Markup is plain text: it is never displayed as a page."""
-TYPES = {ending: kind for kind, endings in ENDINGS.items() for ending in endings.split()}
+TYPES = {extension: kind for kind, text in EXTENSIONS.items() for extension in text.split()}
 
 
 def filename_problem(name: str) -> str | None:
@@ -70,7 +68,7 @@ def find_type(filename: str, content: bytes) -> str:
     """
     by_name, by_content = type_of_name(filename), type_of_content(content)
     if by_name is None:
-        end = quoted(f".{ending(filename)}")
+        end = quoted(f".{extension(filename)}")
         raise Invalid(
             "unsupported_upload_type", f"filename: {end} files are not accepted; zip the file."
         )
@@ -80,15 +78,15 @@ def find_type(filename: str, content: bytes) -> str:
     return by_name
 
 
-def ending(filename: str) -> str:
+def extension(filename: str) -> str:
     """The extension: `gz` of `logs.tar.GZ`, "" of `Makefile` and of `.gitignore`."""
     stem, _, end = filename.rpartition(".")
     return end.lower() if stem else ""
 
 
 def type_of_name(filename: str) -> str | None:
-    """The type for a name's extension, text without one; None for an extension not in `ENDINGS`."""
-    end = ending(filename)
+    """The type for a name's extension, text without one; None for an extension not in `EXTENSIONS`."""
+    end = extension(filename)
     return TYPES.get(end) if end else TEXT
 
 
@@ -100,7 +98,7 @@ def type_of_content(content: bytes) -> str:
     return TEXT if is_text(content) else OTHER
 
 
-def check_share(user: User, size: int) -> None:
+def check_daily_limit(user: User, size: int) -> None:
     """429 `upload_limit_reached` if this upload would exceed the user's daily limit.
 
     `Retry-After` tells when enough of the user's uploads are a day old. The caller holds the lock

@@ -151,7 +151,7 @@ def test_after_a_day_the_key_is_a_new_one(api, alice, events):
 
 
 def test_the_worker_forgets_what_is_a_day_old_and_nothing_else(api, alice, monkeypatch):
-    monkeypatch.setattr("apps.idempotency.jobs.AT_ONCE", 2)
+    monkeypatch.setattr("apps.idempotency.jobs.BATCH", 2)
     for number in range(5):
         api(alice).post_once(f"old {number}", "/api-tokens", name="ci").gives(201)
     pass_time(days=1)
@@ -171,7 +171,7 @@ def test_of_one_person_s_answers_the_oldest_beyond_the_bound_are_forgotten(
         pass_time(minutes=1)
     api(bob).post_once(KEY, "/api-tokens", name="ci").gives(201)
     one = len(KeyedRequest.objects.latest("created_at").answer or b"")
-    monkeypatch.setattr("apps.idempotency.jobs.MOST", 3 * one)
+    monkeypatch.setattr("apps.idempotency.jobs.BYTES_PER_PERSON", 3 * one)
     forget_old_requests(lambda _: None)
     forget_old_requests(lambda _: None)
     assert replayed(api(bob).post_once(KEY, "/api-tokens", name="ci"))
@@ -183,7 +183,7 @@ def test_of_one_person_s_answers_the_oldest_beyond_the_bound_are_forgotten(
 def test_what_is_under_way_is_no_answer_that_could_be_forgotten(api, alice, monkeypatch):
     api(alice).post_once(KEY, "/api-tokens", name="ci").gives(201)
     KeyedRequest.objects.update(answer=None)
-    monkeypatch.setattr("apps.idempotency.jobs.MOST", 0)
+    monkeypatch.setattr("apps.idempotency.jobs.BYTES_PER_PERSON", 0)
     forget_old_requests(lambda _: None)
     api(alice).post_once(KEY, "/api-tokens", name="ci").fails(409, "idempotency_in_progress")
 

@@ -16,7 +16,7 @@ from apps.repos.models import Repo, Visibility
 from apps.threads.actions import delete_thread
 from apps.uploads.actions import create_upload
 from apps.uploads.models import Upload
-from apps.uploads.rules import ENDINGS, SIZE_MAX, TYPES
+from apps.uploads.rules import EXTENSIONS, SIZE_MAX, TYPES
 from tests.principals import access_of
 from tests.server import ROOT
 from tests.uploads.conftest import PNG, files
@@ -159,7 +159,7 @@ def test_what_is_not_what_its_name_says_is_refused(upload, carol, name, content,
 def test_the_page_about_uploads_lists_the_endings_of_each_type():
     rows = (ROOT / "docs/uploads.md").read_text().splitlines()
     pictures = next(row for row in rows if row.startswith("| `image/png`"))
-    for kind, endings in ENDINGS.items():
+    for kind, endings in EXTENSIONS.items():
         found = [row for row in rows if row.startswith(f"| `{kind}`")] or [pictures]
         assert kind in found[0]
         missing = [one for one in endings.split() if f"`{one}`" not in found[0].split("|")[2]]

@@ -212,7 +212,7 @@ def test_a_text_without_uploads_costs_no_query_more(make, open_repo, alice):
 
 
 def test_the_worker_works_in_batches_and_tells_what_it_did(make, open_repo, alice, monkeypatch):
-    monkeypatch.setattr(jobs, "AT_ONCE", 2)
+    monkeypatch.setattr(jobs, "BATCH", 2)
     made = [make.upload(open_repo, by=alice, content=b"%d" % number) for number in range(5)]
     Upload.objects.update(created_at=made[0].created_at - DAY)
     said: list[str] = []
