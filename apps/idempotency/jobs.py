@@ -18,7 +18,7 @@ BATCH = 500
 
 
 def forget_old_requests(on_done: OnDone) -> bool:
-    """Delete expired rows, oldest first, and then answers beyond `BYTES_PER_PERSON` bytes of a person."""
+    """Delete expired rows, oldest first, and then answers beyond a person's `BYTES_PER_PERSON`."""
     removed = 0
     while count := _delete_expired():
         removed += count
@@ -40,7 +40,7 @@ def _delete_expired() -> int:
 
 
 def _people_over_limit(answered: QuerySet[KeyedRequest]) -> list[str]:
-    """The people with more than `BYTES_PER_PERSON` bytes of answers, without reading the answers."""
+    """The people with more than `BYTES_PER_PERSON` of answers, without reading the answers."""
     sums = answered.values("person").annotate(bytes=Sum(Length("answer")))
     return [*sums.filter(bytes__gt=BYTES_PER_PERSON).values_list("person", flat=True)]
 

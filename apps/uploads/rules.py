@@ -85,7 +85,7 @@ def extension(filename: str) -> str:
 
 
 def type_of_name(filename: str) -> str | None:
-    """The type for a name's extension, text without one; None for an extension not in `EXTENSIONS`."""
+    """The type for a name's extension, or text without one; None for an unknown extension."""
     end = extension(filename)
     return TYPES.get(end) if end else TEXT
 
