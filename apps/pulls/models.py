@@ -132,8 +132,7 @@ class Pull(models.Model):
     source_repo = models.ForeignKey(
         Repo, null=True, on_delete=models.SET_NULL, related_name="outgoing_pulls"
     )
-    """The repository of the source branch: the same one, or a fork. Null if the fork was deleted.
-    """
+    """The repository of the source branch: this one, or a fork. Null if the fork was deleted."""
     source_moved = models.BooleanField(default=False)
     """Whether somebody who may not update the pull has moved the branch of its fork. The pull then
     keeps its head and ignores the branch."""

@@ -1,4 +1,4 @@
-"""What a key is, for whom and how long the first answer is kept, and which answers are not."""
+"""Valid keys, their scope, how long answers are stored, and answers that are not stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACME = {"name": "Acme", "slug": "acme"}
 
 
 def pass_time(**time):
-    """Let that much time pass for all requests with a key."""
+    """Let this much time pass for all requests with a key."""
     ago = dt.timedelta(**time)
     KeyedRequest.objects.update(
         created_at=F("created_at") - ago, leased_until=F("leased_until") - ago
@@ -120,7 +120,7 @@ def test_a_refusal_is_a_first_answer_too(api, alice, bob):
 
 
 def test_who_may_try_again_later_gets_another_answer_then(api, sam):
-    """429 is one of those; the worker's own refusals, 401 and 5xx, are tried elsewhere."""
+    """This covers 429. Other tests cover 401 and 5xx."""
     SiteSettings.load()
     SiteSettings.objects.update(signup_invite_max_per_24h=0)
     wanted = {"expires_at": "3 days"}
@@ -217,7 +217,7 @@ def test_who_has_lost_access_gets_no_kept_answer(api, alice, bob, team_repo):
 
 
 def test_what_the_body_asks_for_takes_the_same_rights_again(api, alice, bob, sam, acme):
-    """Somebody else's token takes staff, the role of an owner an owner."""
+    """A token for another person requires staff, and adding an owner requires an owner."""
     member = {"username": UserFactory.create().username, "role": "owner"}
     api(alice).post_once(KEY, "/teams/acme/members", **member).gives(201)
     Member.objects.filter(user=alice).update(role="admin")
@@ -230,7 +230,7 @@ def test_what_the_body_asks_for_takes_the_same_rights_again(api, alice, bob, sam
 
 
 def test_a_token_that_ends_sooner_gets_no_text_of_one_that_it_could_not_have_made(api, alice):
-    """Otherwise whoever has a token for an hour and guesses a key has one for good."""
+    """Otherwise a token of an hour and a guessed key would give a token that never expires."""
     caller = api(alice)
     made = caller.post_once(KEY, "/api-tokens", name="ci").gives(201)
     short = Api(caller.post("/api-tokens", name="short", expires_at="1h").gives(201)["token"])

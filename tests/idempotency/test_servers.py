@@ -1,4 +1,4 @@
-"""Keys on real servers: many at once, and servers that are killed while they work."""
+"""Keys on real servers: concurrent requests, and servers that are killed while they work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KILLS = 4
 AT_LEAST = 6
 """Answers before the next kill."""
 GONE = (OSError, HTTPException)
-"""What a client meets whose server has died."""
+"""The errors of a client whose server has died."""
 PAUSE = Event()
 SEED = int(os.environ.get("KILL_SEED", "14"))
 TIME_PASSES = "UPDATE idempotency_keyedrequest SET leased_until = created_at RETURNING id"
@@ -43,7 +43,7 @@ def at_once(call, count=MANY):
 
 
 def until_answered(call):
-    """The answer, when the first request with this key has got it."""
+    """The answer, once the first request with this key has one."""
 
     def answered():
         answer = call()
@@ -98,7 +98,7 @@ def test_many_merges_with_one_key_merge_once(server, path, git):
 
 
 class Writer:
-    """Replies to a thread again and again, each with a key, until each has an answer."""
+    """Reply to a thread with a new key each time, and repeat each request until it is answered."""
 
     def __init__(self, server: Server, url: str, over: Event) -> None:
         self.server, self.url, self.over = server, url, over
@@ -127,12 +127,12 @@ class Writer:
 
 
 def answered(writers: list[Writer]) -> int:
-    """How many requests have got their answer."""
+    """The number of requests that have their answer."""
     return sum(len(one.answers) for one in writers)
 
 
 def let_time_pass(server: Server) -> None:
-    """Until whoever worked on a request is taken for dead."""
+    """Let the leases of all requests expire."""
     if server.database:
         server.sql(TIME_PASSES)
         return

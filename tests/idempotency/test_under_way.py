@@ -1,4 +1,4 @@
-"""A request with a key that has no answer yet: who works on it, and who takes it over."""
+"""Requests with a key that are in progress: claims, leases and takeovers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_credential_that_only_reads_gets_no_kept_answer(alice):
 
 
 def broken_at(beginning, error):
-    """A database that fails at the statement that begins so, once."""
+    """Let the next statement with this beginning fail, once."""
     left = [error]
 
     def execute_or_fail(execute, sql, *rest):
@@ -131,7 +131,7 @@ def test_a_database_that_is_gone_by_then_leaves_the_lease_to_end(api, alice, cap
 
 
 def test_who_was_overtaken_undoes_what_they_have_done(api, alice, events):
-    """Another has the same request by now, and may be about to do it."""
+    """Another process has taken over the claim, and may carry out the request."""
 
     def overtake(execute, sql, *rest):
         if sql.startswith('INSERT INTO "teams_team"'):

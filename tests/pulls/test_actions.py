@@ -1,4 +1,4 @@
-"""The actions of pulls and reviews refuse by themselves, and a merge asks again at its end."""
+"""The actions of pulls and reviews check access themselves, and a merge checks it again at the end."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ ACTIONS = {
 
 @pytest.fixture
 def review(make, pull, bob):
-    """bob's, in a private repository."""
+    """bob's pull in a private repository."""
     Repo.objects.update(visibility="private")
     pull.repo.visibility = "private"
     return make.review(pull, by=bob)
 
 
 def refusal(call):
-    """Status and code of what the call raises."""
+    """The status and code of the error that the call raises."""
     with pytest.raises(ApiError) as refused:
         call()
     return refused.value.status, refused.value.code

@@ -1,5 +1,5 @@
-"""A push to a pull's branch whose process dies, at each statement in turn: what git has of it
-becomes one version, with its ref and what it contains.
+"""The process of a push to a pull's branch dies at each statement in turn. The head in git then
+becomes exactly one version, with its ref and contents.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
 def work():
-    """What the worker does when its time has come."""
+    """Let the worker complete all pending versions."""
     PullVersion.objects.exclude(due_at=None).update(due_at="2020-01-01T00:00:00Z")
     while jobs.complete_next_version():
         pass

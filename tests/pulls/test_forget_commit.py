@@ -1,4 +1,4 @@
-"""`manage.py forget_commit`: a pushed secret is gone from git and from what is stored."""
+"""`manage.py forget_commit` removes a pushed secret from git and from the database."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def clone(team_repo, alice, tmp_path):
 
 @pytest.fixture
 def leaked(clone, make, alice):
-    """A pull whose first head has the secret and whose second, forced, has not; it was approved."""
+    """A commit with a secret: the first head of a pull, approved, then replaced by a force push."""
     sha = clone.commit("topic", {"secret": SECRET}, onto="main", message="oops")
     clone.push("topic")
     make.thread(clone.repo, by=alice, body=f"Look at {sha}")
@@ -62,7 +62,7 @@ def refusal(*arguments):
 
 
 def fetched(folder, path, sha):
-    """What git says to who asks for a commit by its name, over the newest protocol."""
+    """The output of a git client that fetches a commit by its name, with protocol version 2."""
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     run(["git", "init", "--quiet", folder], env=env, check=True)
     command = ["git", "-c", "protocol.version=2", "fetch", "--quiet", f"file://{path}", sha]
@@ -70,7 +70,7 @@ def fetched(folder, path, sha):
 
 
 def let_go(clone, sha):
-    """As the refusals ask for: the branch goes, the pull is closed."""
+    """Delete the branch and close the pull, as the refusals say."""
     clone.git("push", "--quiet", str(clone.repo.git.path), ":topic")
     clone.repo.refs.filter(full_name="refs/heads/topic").delete()
     Pull.objects.update(status=PullStatus.CLOSED)
@@ -103,7 +103,7 @@ def test_a_push_under_way_comes_first(clone, leaked, alice):
 
 def test_the_commit_is_gone_from_git_and_from_all_that_is_stored(clone, leaked, tmp_path, events):
     repo, kept = clone.repo, clone.repo.branch_sha("main")
-    repo.git.upkeep()  # into the commit-graph, and the refs into one file
+    repo.git.upkeep()  # writes the commit-graph, and packs the refs
     let_go(clone, leaked)
     find_named_commits(repo.pk)
     assert known_commits([(repo.pk, leaked)])
@@ -128,7 +128,7 @@ def test_the_commit_is_gone_from_git_and_from_all_that_is_stored(clone, leaked, 
 
 
 def test_what_versions_contain_goes_with_their_heads(clone, leaked, api, alice):
-    """The one that has the secret; the one that was pushed after it stays as it is."""
+    """The version with the secret is emptied; the version pushed after it is unchanged."""
     pull = Pull.objects.get()
     version = f"{clone.repo.api_path}/pulls/{pull.number}"
     clone.commit("topic", {"b": "2\n"}, onto="main")
@@ -147,7 +147,7 @@ def test_what_versions_contain_goes_with_their_heads(clone, leaked, api, alice):
 
 
 def test_no_address_of_the_api_reads_it_any_more(clone, leaked, api, alice):
-    """Most were read before, so that there are kept answers to be forgotten."""
+    """Most are read before the removal, so that their answers are cached."""
     main, repo = clone.sha("main"), clone.repo.api_path
     addresses = [
         *(f"commits/{leaked}", f"commits?ref={leaked}", f"compare/{main}...{leaked}"),
@@ -165,7 +165,7 @@ def test_no_address_of_the_api_reads_it_any_more(clone, leaked, api, alice):
 
 
 def test_a_pull_whose_commits_are_gone_says_so(clone, leaked, api, alice):
-    """Its rows still name them: as its head, and as a version from which another one differs."""
+    """Its rows still contain the names of removed commits."""
     pull, repo, who = Pull.objects.get(), clone.repo.api_path, api(alice)
     let_go(clone, leaked)
     told(clone.repo.path, leaked)
@@ -187,8 +187,8 @@ def test_a_pull_whose_commits_are_gone_says_so(clone, leaked, api, alice):
 def test_no_answer_outlives_it_that_was_asked_for_before(
     clone, leaked, django_capture_on_commit_callbacks
 ):
-    """Who reads meanwhile may have asked git before the commit went, and store what it said after
-    the kept answers were dropped: before the removal is committed, or when it is done.
+    """A concurrent read may ask git before the removal, and cache the answer after the cache was
+    emptied: before the transaction commits, or after.
     """
     let_go(clone, leaked)
     with django_capture_on_commit_callbacks() as afterwards:

@@ -21,7 +21,7 @@ def merge_url(pull, head=""):
 
 
 def log(clone, *options):
-    """Subject, author, committer and parents of each commit of main, newest first."""
+    """The subject, author, committer and parents of each commit of main, newest first."""
     return [line.split("|") for line in clone.server("log", AS_SHOWN, *options).splitlines()]
 
 
@@ -84,7 +84,9 @@ def test_an_address_that_is_in_no_commit_stays_private(api, make, clone, alice):
 
 
 def test_an_address_that_is_not_confirmed_is_no_author(api, make, clone, alice):
-    """Whoever signs up with somebody else's address does not get to write in their name."""
+    """A person who signs up with another person's address cannot author commits in that person's
+    name.
+    """
     SiteSettings.load()
     SiteSettings.objects.update(signups_require_invite=False)
     wanted = {"username": "mallory", "email": "dan@example.org", "password": "first horse battery"}
@@ -238,7 +240,7 @@ def test_a_refused_merge_leaves_nothing_behind(api, pull, clone, alice):
 
 
 def test_what_was_asked_before_the_lock_is_not_asked_again(api, pull, alice, settings):
-    """Under the lock one git runs, `update-ref`; the figures are known by then."""
+    """One git process runs under the lock, `update-ref`; the statistics are read before."""
     settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.push_hook"]
     before: list[int] = []
     push_hook.preparing.append(lambda: before.append(run.spawned))

@@ -1,4 +1,4 @@
-"""Merges into one branch wait for each other, in the order in which they began."""
+"""Merges into one branch wait for each other, in the order in which they entered the queue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def second(make, clone, alice):
 
 
 def begin_merge(pull, by, seconds=60, *, is_built=True):
-    """The row of a merge under way, with its lease and its place in the queue."""
+    """The row of a merge in progress, with its lease and its position in the queue."""
     now = timezone.now()
     return MergeAttempt.objects.create(
         pull=pull,
@@ -57,7 +57,9 @@ def test_a_merge_whose_turn_does_not_come_in_time_is_refused(
 
 
 def check_place_is_kept(pull):
-    """It holds up nobody, no later push takes it for a merge that died, and it is merged later."""
+    """The row delays no other merge, and no push takes it for a merge that died. It keeps its
+    position.
+    """
     kept = MergeAttempt.objects.get(pull=pull)
     assert kept.queued_at is not None
     assert kept.leased_until <= timezone.now()
@@ -65,7 +67,7 @@ def check_place_is_kept(pull):
 
 
 def refuse_for_its_turn(api, pull, by, monkeypatch):
-    """A merge is refused because another one is ahead."""
+    """Let a merge be refused because another merge is ahead."""
     with monkeypatch.context() as patched:
         patched.setattr(merging, "MERGE_SECONDS", 0)
         api(by).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
@@ -171,7 +173,7 @@ def test_the_next_merge_refused_removes_places_that_were_kept_for_a_minute(
 def test_a_merge_refused_for_its_turn_is_told_to_wait_for_those_ahead(
     api, make, pull, second, clone, alice, monkeypatch
 ):
-    """As long as they take if each takes as long as its own commit took to build."""
+    """The estimate assumes that each merge ahead takes as long to build as this one."""
     begin_merge(pull, alice)
     clone.commit("third", {"roof": "flat\n"}, onto="main")
     clone.push("third")
@@ -194,7 +196,7 @@ def test_a_merge_refused_for_its_turn_is_told_to_wait_for_those_ahead(
 
 
 def test_a_merge_goes_on_when_the_one_ahead_has_ended(api, pull, second, clone, alice, monkeypatch):
-    """What has moved the target meanwhile is below the merge."""
+    """The merge commit contains the pushes that moved the target meanwhile."""
     ahead, looks = begin_merge(pull, alice), []
 
     def instead_of_sleeping(seconds):
@@ -223,7 +225,7 @@ def test_a_merge_that_is_still_built_holds_up_nobody(api, pull, second, alice, m
 
 
 def test_a_merge_that_waits_keeps_its_lease(api, pull, second, alice, monkeypatch):
-    """Else one that has waited for long would be taken for dead."""
+    """Otherwise a merge that has waited long would count as dead."""
     ahead, left = begin_merge(pull, alice), []
 
     def instead_of_sleeping(seconds):
@@ -240,7 +242,7 @@ def test_a_merge_that_waits_keeps_its_lease(api, pull, second, alice, monkeypatc
 
 
 def test_a_merge_that_waits_has_stored_no_plan(api, pull, second, alice, monkeypatch):
-    """git may carry it out only when it is its turn: what is in the journal may have happened."""
+    """A stored plan may already be carried out by git, so only a merge whose turn it is stores one."""
     ahead, seen = begin_merge(pull, alice), []
 
     def instead_of_sleeping(seconds):
@@ -268,7 +270,7 @@ def test_a_merge_that_dies_while_it_waits_leaves_a_place_that_expires(
         raise Killed
 
     def watch(execute, *asked):
-        return None if dead else execute(*asked)  # nobody hears what it still says
+        return None if dead else execute(*asked)  # a dead process sends no further queries
 
     monkeypatch.setattr(merging, "sleep", die)
     with connection.execute_wrapper(watch), pytest.raises(Killed):
@@ -292,7 +294,7 @@ def test_a_merge_that_dies_while_it_waits_leaves_a_place_that_expires(
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_of_two_that_take_a_place_at_once_the_later_one_waits(pull, second, alice, monkeypatch):
-    """Whoever looks who is ahead sees everybody that has looked before."""
+    """Each merge that looks at the queue sees all merges that have looked before."""
     looked, go_on = Event(), Event()
 
     def instead_of_sleeping(seconds):
@@ -318,7 +320,7 @@ def test_of_two_that_take_a_place_at_once_the_later_one_waits(pull, second, alic
 def test_a_merge_is_built_anew_in_its_turn_only_if_there_is_time(
     api, pull, second, clone, alice, monkeypatch
 ):
-    """The others wait meanwhile: for no longer than 20 seconds after the merge has begun."""
+    """The other merges wait meanwhile, but at most 20 seconds."""
     ahead, seconds = begin_merge(pull, alice), [0.0]
 
     def instead_of_sleeping(_):
@@ -380,7 +382,7 @@ def test_of_many_merges_at_once_all_are_made_one_after_the_other(server, path, g
 
 
 def check_chain(api, path, begin, merged):
-    """Each move of `main` begins where the one before has ended."""
+    """Each move of `main` begins where the previous one ended."""
     url = f"/events?scope=repo:{path}&kind=branch-pushed&per_page=100"
     moves = [event["data"] for event in api.get(url).gives()["results"]]
     after = {move["before"]: move["after"] for move in moves}

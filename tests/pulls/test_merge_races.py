@@ -1,4 +1,4 @@
-"""What runs at the same time: merges, pushes and openings of the same pull."""
+"""Concurrent merges, pushes and openings of the same pull."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 def at_once(*calls):
-    """Start all of them together; returns what each returned, in order. A failure is one here."""
+    """Run all calls at once; return their results in order. A failed call returns its exception."""
     barrier, found = Barrier(len(calls)), {}
 
     def run(number, call):
@@ -44,17 +44,17 @@ def at_once(*calls):
 
 
 def codes(answers):
-    """How often each status and code came back."""
+    """How often each status and code was returned."""
     return Counter((answer.status, (answer.json or {}).get("error")) for answer in answers)
 
 
 def commits(repo):
-    """How many commits main has."""
+    """The number of commits of main."""
     return int(run_git(repo.git.path, "rev-list", "--count", "refs/heads/main").word)
 
 
 def check_settled(repo):
-    """Nothing is under way, and the rows say what git says."""
+    """No merge is in progress, and the rows agree with git."""
     assert not PushJournal.objects.exists()
     assert not MergeAttempt.objects.exists()
     stored = dict(repo.refs.values_list("full_name", "sha"))
@@ -101,7 +101,7 @@ def test_a_pull_is_opened_once_by_two_at_once(api, clone, alice, bob):
 
 
 def test_a_merge_and_a_push_to_its_target_both_get_there(api, pull, clone, alice, bob):
-    """The push says what it found, and git refuses it when the merge was first."""
+    """The push names the old value of the ref, and git refuses it if the merge was first."""
     tip = clone.commit("main", {"gate": "1"})
     caller = api(alice)
 
@@ -132,7 +132,7 @@ def test_a_pull_is_merged_or_closed_but_never_both(api, pull, alice, bob):
 
 
 def test_pushes_and_changes_of_their_pull_never_wait_for_each_other(api, pull, clone, alice, bob):
-    """Rows are locked before the event lock is taken, by everybody: else these would deadlock."""
+    """All code locks rows before the event lock; otherwise these requests would deadlock."""
     caller, url, pushed = api(alice), paths.pull(pull), Event()
     replies = f"{pull.repo.api_path}/threads/{pull.number}/replies"
 

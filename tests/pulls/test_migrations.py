@@ -1,4 +1,4 @@
-"""What the migrations of pulls do with rows that are there already."""
+"""The migrations of pulls convert existing rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tests.migrations import as_of
 def test_older_reviews_count_where_it_is_known_that_somebody_else_pushed(
     make, clone, pull, alice, bob, sam
 ):
-    """Those of the head, by others than who pushed it: not of an older one, or by nobody known."""
+    """A review counts if it is of the head and if another person is known to have pushed that.
+    Reviews of older heads do not count, nor reviews of a head without a known pusher.
+    """
     make.review(pull, by=sam, body="of an older head")
     clone.commit("feature", {"gate": "1\n"})
     clone.push("feature")

@@ -1,4 +1,4 @@
-"""What one's own pulls wait for: of many at once the same as of one, as far as rows tell."""
+"""The states of all of a person's pulls agree with the state of each pull, as far as it is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""…/pulls/{number}: read, change."""
+"""`…/pulls/{number}`: read and update."""
 
 from __future__ import annotations
 

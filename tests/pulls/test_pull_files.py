@@ -1,4 +1,4 @@
-"""`GET …/pulls/{number}/files` and `/commits`: what the versions of a pull contain."""
+"""`GET …/pulls/{number}/files` and `/commits`: the contents of the versions of a pull."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LISTS = ("files", "commits", "versions")
 
 
 def raw(api, url, **headers):
-    """The answer without its body, which may be no JSON."""
+    """The response, whose body may not be JSON."""
     answer = api.client.get(PREFIX + url, headers={**api.headers, **headers})
-    answer.getvalue()  # so that it ends
+    answer.getvalue()  # reads the body to its end, so that the response is closed
     return answer
 
 
 def pages(api, url):
-    """The pages from this address on."""
+    """The results of all pages from this address on."""
     found = []
     while url:
         found.append(api.get(url).gives())
@@ -237,11 +237,11 @@ def test_who_may_read_no_more_gets_no_304(api, pull, clone, carol, url):
             answer.fails(403, "forbidden")
 
 
-# What git could not tell
+# Contents that git could not tell
 
 
 def forget(version=1):
-    """As if git had not told what it contains."""
+    """Delete the contents of a version, as if git could not tell them."""
     VersionContents.objects.all().delete()
     unknown = dict.fromkeys(("commit_count", "additions", "deletions", "changed_files"))
     PullVersion.objects.update(**unknown, merge_base_sha=None)
@@ -279,7 +279,7 @@ def test_a_push_whose_contents_take_git_too_long_has_a_version_that_says_so(
 
 
 def test_of_two_who_ask_for_it_at_once_both_get_it(api, pull, alice, url, monkeypatch):
-    """The other has stored it by the time that git has told."""
+    """Another request has stored the contents before git's answer arrives."""
     forget()
     tell = versions.contents_between
 

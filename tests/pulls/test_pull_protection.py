@@ -1,4 +1,4 @@
-"""…/pulls/{number}/protection: all that stands in the way, and whose approval counts."""
+"""`…/pulls/{number}/protection`: all blockers, and the approvals that count."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from tests.pulls import paths
 
 @pytest.fixture
 def read(api, alice):
-    """`read(pull)`: as alice sees it, or another person."""
+    """`read(pull)`: the record for alice, or for another person."""
     return lambda pull, by=None: api(by or alice).get(f"{paths.pull(pull)}/protection").gives()
 
 
 @pytest.fixture
 def protection(make, pull, alice):
-    """`main` is protected; nobody is named. A clone pushes past the check that would refuse it."""
+    """`main` is protected and names no approvers. A clone's push is not refused, because it
+    bypasses the check.
+    """
     return make.protection(pull.repo, by=alice)
 
 
@@ -223,7 +225,7 @@ def test_protections_that_name_different_people_want_an_approval_of_each(
 ):
     first = make.protection(pull.repo, by=alice, approver=sam)
     make.protection(pull.repo, "m*", by=alice, approver=bob)
-    make.protection(pull.repo, "*", by=alice)  # anybody's, so that either serves it as well
+    make.protection(pull.repo, "*", by=alice)  # names nobody: an approval by either counts
     found = read(pull)
     assert (found["required_approvals"], found["approvals_missing"]) == (2, 2)
     make.review(pull, by=sam)
@@ -285,7 +287,7 @@ def test_any_number_of_people_takes_the_same_queries(api, make, pull, protection
 
 
 def queries(caller, url):
-    """How many queries a read takes."""
+    """The number of queries of a read."""
     caller.get(url).gives()
     with CaptureQueriesContext(connection) as found:
         caller.get(url).gives()

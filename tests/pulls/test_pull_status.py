@@ -1,4 +1,4 @@
-"""…/pulls/{number}/status, and the state machine of pulls."""
+"""`…/pulls/{number}/status`, and the transitions between statuses of pulls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIRRORED = {"open": "open", "draft": "open", "closed": "closed"}
 
 @pytest.mark.parametrize("move", MOVES)
 def test_every_move_is_made_or_refused(api, make, team_repo, alice, events, move):
-    """By both addresses that take a status."""
+    """Set the status at both addresses that accept one."""
     before, after = move
     said = MOVES[move]
     kinds = [said] if said and said.startswith("pull-") else []

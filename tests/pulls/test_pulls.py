@@ -1,4 +1,4 @@
-"""…/pulls: list, open."""
+"""`…/pulls`: list and open."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FOUND = {
     "search=needed": [4],
     "search=gate&created_by=alice": [],
 }
-"""What a list of four pulls, of which the second was closed last, shows for each query."""
+"""The results of each query for four pulls, of which the second was closed last."""
 NO_PULLS: list[tuple[dict[str, Any], str]] = [
     ({"title": " "}, "validation_failed"),
     ({"title": "x" * 256}, "validation_failed"),
@@ -220,7 +220,7 @@ def test_a_list_of_any_length_takes_the_same_queries_and_no_git(api, make, open_
 
 
 def queries(caller, url):
-    """How many queries a read takes."""
+    """The number of queries of a read."""
     caller.get(url).gives()
     with CaptureQueriesContext(connection) as found:
         caller.get(url).gives()

@@ -1,4 +1,4 @@
-"""/pulls: what somebody may read of all repositories, newest activity first."""
+"""`/pulls`: the pulls of all repositories that a person may read, newest activity first."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tests.threads import paths as of_threads
 
 @pytest.fixture(params=["one by one", "together"])
 def asked(request, monkeypatch):
-    """Both ways to ask: each repository for itself, and all rows in their order."""
+    """Both ways to read the list: each repository by itself, and all rows in their order."""
     if request.param == "together":
         monkeypatch.setattr(across, "FEW", 0)
 
 
 @pytest.fixture
 def far(make, carol):
-    """A private repository of carol's, of which others know nothing."""
+    """A private repository of carol, which nobody else can read."""
     return make.repo(carol, "far", by=carol)
 
 
 @pytest.fixture
 def three(make, team_repo, far, alice, bob, carol):
-    """Three pulls, of which carol alone reads the last."""
+    """Three pulls, of which one is visible only to carol."""
     first = make.pull(team_repo, by=alice, title="First")
     second = make.pull(team_repo, by=bob, title="Second", source="other")
     return [first, second, make.pull(far, by=carol, title="Hidden")]
@@ -73,12 +73,12 @@ def test_a_former_member_lists_nothing_of_the_team(api, asked, three, bob, acme)
         assert titles(api(bob).get(f"/pulls{query}")) == []
 
 
-# What is activity
+# Activity
 
 
 @pytest.fixture
 def resting(make, pull):
-    """A pull with commits, and a newer one without, as the list names them."""
+    """A pull with commits and a newer one without, in the order of the list."""
     newer = make.pull(pull.repo, by=pull.thread.created_by, source="x", title="Newer")
     return pull, newer
 

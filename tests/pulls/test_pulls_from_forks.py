@@ -153,7 +153,7 @@ def test_a_fork_is_pushed_to_while_its_upstreams_store_is_away_and_merging_bring
 
 
 def test_a_push_that_git_refuses_leaves_the_kept_head(api, upstream, clone, pull, carol):
-    """Else people would fetch, and review, another commit than the pull shows."""
+    """Otherwise people would fetch and review another commit than the pull shows."""
     made, _ = pull
     other = clone.commit("other", {"trap": "set\n"}, onto="topic")
     clone.push("other")
@@ -228,7 +228,7 @@ def test_a_closed_pull_follows_nothing_and_stands_at_its_branch_when_reopened(
 def test_who_pushed_a_head_to_the_upstream_does_not_approve_its_copy(
     api, make, upstream, alice, bob, carol, tmp_path
 ):
-    """Else a fork in between would let people approve their own work."""
+    """Otherwise people could approve their own work through a fork in between."""
     bobs = Clone(tmp_path / "bobs", upstream, bob)
     bobs.git("fetch", "--quiet", str(upstream.git.path), "main:refs/seen/base")
     bobs.commit("arch", {"arch": "open\n"}, onto="refs/seen/base")

@@ -60,12 +60,16 @@ def test_a_push_of_both_branches_moves_both(pull, clone, events):
 
 BROUGHT = [("feature", "main"), ("main", "main"), ("aside", "main")]
 BROUGHT += [("main", "main~3:main"), ("island", "main")]
-"""What is merged into main, with a commit on top, and what is pushed; once it goes back."""
+"""The branch that is merged into main, with a commit on top, and the push; one of the pushes
+rewinds main.
+"""
 
 
 @pytest.mark.slow
 def test_figures_stay_true_whatever_the_target_brings(make, pull, clone, alice):
-    """Of another pull's commits, of the pull's own base, of none of it, of history rewritten."""
+    """Pushes of another pull's commits, of the pull's own base, of unrelated commits, and a
+    rewritten history.
+    """
     clone.commit("stacked", {"roof": "1"}, onto="feature")
     clone.commit("aside", {"garden": "1"}, onto="main")
     clone.commit("crossed", {"garden": "2"}, onto="aside")
@@ -149,7 +153,7 @@ def test_the_head_is_kept_in_a_ref_of_the_pull(
 def test_a_ref_that_git_cannot_write_after_the_commit_is_told_of_in_the_log(
     make, clone, alice, caplog
 ):
-    """The pull is made: whoever asked for it must not be told otherwise."""
+    """The pull has been created, and the response must say so."""
     clone.commit("feature", {"a": "1"}, onto="main")
     clone.push("feature")
     lock = clone.repo.git.path / "refs/pull/1/head.lock"
@@ -202,7 +206,7 @@ def test_a_branch_that_is_merged_and_deleted_in_one_push_is_merged(pull, clone, 
 
 
 def test_a_head_that_goes_back_into_the_target_is_not_merged(pull, clone, events):
-    """Nothing has come into the target: it is the head that moved."""
+    """The head moved, and the target gained no commits."""
     with events("branch-pushed", "pull-pushed"):
         clone.push("main:feature")
     assert (fresh(pull).status, fresh(pull).commit_count) == ("open", 0)

@@ -1,4 +1,4 @@
-"""…/pulls/{number}/reviews/{review_uuid}: read, change, dismiss, delete."""
+"""`…/pulls/{number}/reviews/{review_uuid}`: read, update, dismiss and delete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DECISIONS = ["approved", "changes_requested", "commented"]
 
 @pytest.fixture
 def review(make, bare_pull, carol):
-    """carol, a stranger, approves of her own pull, which is always recorded."""
+    """The approval of carol, a stranger, of her own pull; reviews are always stored."""
     return make.review(bare_pull, by=carol, body="Mine.")
 
 
@@ -33,7 +33,7 @@ def test_a_review_that_is_not_on_the_pull_is_not_found(api, make, review, alice)
 
 @pytest.mark.parametrize("before", [*DECISIONS, "dismissed"])
 def test_every_move_is_made_or_refused(api, make, team_repo, alice, events, before):
-    """alice wrote it and owns the repository, so that only the states decide."""
+    """alice is the author and owns the repository, so that only the statuses decide."""
     pull = make.pull(team_repo, by=alice)
     for after in (*DECISIONS, "dismissed"):
         review = make.review(pull, by=alice, status="commented")

@@ -1,4 +1,4 @@
-"""What is selected by hand for pushes and merges is what the ORM would have given."""
+"""The hand-written statements for pushes and merges select the same rows as the ORM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def branch(repo, name, sha=SHAS[0]):
 
 
 def test_the_tips_of_a_pull_are_read_at_once(make, acme, alice, django_assert_num_queries):
-    """The head of the pull while its source stands: there, gone with its repository, or moved."""
+    """The pull's head is returned if its source exists, if its fork was deleted, or if it was
+    moved.
+    """
     repo, other = make.repo(acme, "api", by=alice), make.repo(acme, "web", by=alice)
     pull = make.pull(repo, by=alice)
     Pull.objects.update(head_sha=SHAS[2])

@@ -20,7 +20,7 @@ def heads(api, pull, by):
 
 
 def pushed(clone, text, **options):
-    """The new head of `feature`, pushed."""
+    """Push a new head of `feature`; return it."""
     head = clone.commit("feature", {"arch": text}, **options)
     clone.push("feature")
     return head
@@ -149,7 +149,7 @@ def test_of_unrelated_histories_all_that_the_head_has_is_its_own(api, make, clon
     assert (one["merge_base_sha"], one["commit_count"], one["changed_files"]) == (None, 2, 1)
 
 
-# The refs that keep them
+# Refs
 
 
 @pytest.mark.django_db(transaction=True)
@@ -221,7 +221,7 @@ def test_what_a_repository_has_of_them_goes_with_it(pull, clone):
     assert not PullVersion.objects.exists()
 
 
-# Those that were there before there were versions
+# Pulls from before versions existed
 
 
 @pytest.mark.django_db(transaction=True)
@@ -241,7 +241,7 @@ def test_older_pulls_have_their_present_head_as_version_one(make, pull, clone, a
     assert done == 2
     found = versions(api, pull, alice), versions(api, merged, alice)
     for [old], [new] in zip(wanted, found, strict=True):
-        # Of one that is open it is the target's tip at that time.
+        # The base of an open pull's version is the current tip of the target.
         assert new["base_sha"] in (old["base_sha"], clone.repo.branch_sha("main"))
         changing = {"created_at": "", "base_sha": ""}
         assert new | changing == old | changing

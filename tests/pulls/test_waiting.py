@@ -1,4 +1,4 @@
-"""Pulls that wait for a review: the twin in SQL of what the rules say of one pull."""
+"""The SQL for pulls that wait for a review agrees with the rules for one pull."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ SHA = "a" * 40
 
 
 def waits(pull: Pull, person: User) -> bool:
-    """Whether a pull waits for somebody, by the rules of one pull."""
+    """Whether a pull waits for this person, by the rules for one pull."""
     return Rules(pull).ask(person)
 
 
 class Rules:
-    """What they say of one pull, whose rows are read once."""
+    """The rules for one pull, whose rows are read once."""
 
     def __init__(self, pull: Pull) -> None:
         self.pull, self.team = pull, pull.repo.owner_team
         self.eligibility, self.decisions = Eligibility.of(pull), approval_of(pull).decisions
 
     def ask(self, person: User) -> bool:
-        """Whether they ask this person for a review."""
+        """Whether the pull asks this person for a review."""
         repo = self.pull.repo
         role = self.team.role_of(person.pk) if self.team else None
         level = level_on(principal_of(person), repo, role)
@@ -105,7 +105,7 @@ def crowd(db):
     archived.is_archived = True
     archived.save()
     Team.objects.filter(pk=idle.pk).update(is_active=False)
-    if connection.vendor == "postgresql":  # which plans for empty tables until it has looked
+    if connection.vendor == "postgresql":  # it assumes empty tables until they are analyzed
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")
     pulls = Pull.objects.select_related("thread", "repo__owner_team", "repo__owner_user")
@@ -120,7 +120,7 @@ PULLS = [
     ("b/x", "member", "member"),
     ("b/x", "author", None),
 ]
-"""Target, author, and who pushed the head."""
+"""The target, the author, and the person who pushed the head."""
 
 
 def found(person: User, caller: User) -> set[int]:
@@ -145,7 +145,7 @@ def test_it_says_what_the_rules_say_of_each_pull(crowd):
 
 
 def test_the_decision_made_last_is_what_counts(crowd):
-    """Comments decide nothing, and a dismissal asks once more."""
+    """A comment is no decision, and a dismissal asks for a new one."""
     words = (*ReviewStatus, None)
     stories = list(product(words, words))
     named, staff = crowd.people["named"], crowd.people["staff"]
@@ -154,7 +154,7 @@ def test_the_decision_made_last_is_what_counts(crowd):
     for n, story in enumerate(stories):
         pull = waiting[n % len(waiting)]
         pull.reviews.all().delete()
-        ReviewFactory.create(pull=pull, created_by=staff)  # somebody else's says nothing
+        ReviewFactory.create(pull=pull, created_by=staff)  # another person's review does not count
         for later, status in enumerate(filter(None, story)):
             at = now + dt.timedelta(seconds=later)
             ReviewFactory.create(pull=pull, created_by=named, status=status, decided_at=at)
@@ -162,7 +162,9 @@ def test_the_decision_made_last_is_what_counts(crowd):
 
 
 def test_who_is_in_a_team_is_not_told_to_strangers(crowd):
-    """A protection that names nobody waits for whoever writes: that says who does."""
+    """A protection that names nobody asks for everybody who may write, which would tell who is in
+    the team.
+    """
     people = crowd.people
     public = Pull.objects.filter(repo__visibility=Visibility.PUBLIC, repo__owner_team=crowd.team)
     unnamed = set(public.filter(target_branch="a/x").values_list("pk", flat=True))

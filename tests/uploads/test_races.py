@@ -1,4 +1,4 @@
-"""Uploads, texts and the worker at the same moment."""
+"""Concurrent uploads, texts and sweeps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_same_file_from_many_at_once_is_one(make, open_repo, alice, bob, car
 
 
 def test_nobody_gets_more_than_their_share_by_haste(make, carol, settings):
-    """Not even in several repositories at once."""
+    """The limit also holds for concurrent uploads to several repositories."""
     settings.UPLOAD_BYTES_PER_DAY = 20
     repos = [make.repo(carol, by=carol) for _ in range(6)]
     calls = [lambda to=repo: Outcome(lambda: make.upload(to, by=carol)) for repo in repos]
@@ -34,7 +34,7 @@ def test_nobody_gets_more_than_their_share_by_haste(make, carol, settings):
 
 
 def test_a_file_stays_whose_row_is_being_written(make, open_repo, carol, uploads_dir):
-    """The sweep has found no row, waits for the upload, asks again, and leaves the file."""
+    """The sweep finds no row, waits for the upload, checks again, and keeps the file."""
     digest = make.upload(open_repo, by=carol).sha256
     Upload.objects.all().delete()
     with transaction.atomic():

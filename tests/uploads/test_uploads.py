@@ -129,7 +129,7 @@ TAKEN = [
     ("Makefile", b"all:\n", "text/plain"),
     ("a.mp4", b"\0\0\0\x20ftypisom", "application/octet-stream"),
     ("a.bin", b"only text", "application/octet-stream"),
-    # Two formats at once: the first bytes decide, and nobody is told of another type.
+    # A file in two formats: the type of its first bytes is the only one that responses contain.
     ("a.gif", b"GIF89a/*\0*/=1;alert(1)//", "image/gif"),
     ("a.png", PNG + zipped(), "image/png"),
     ("a.jpg", b"\xff\xd8\xff\xe0<script>alert(1)</script>", "image/jpeg"),
