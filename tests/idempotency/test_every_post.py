@@ -1,4 +1,4 @@
-"""Each POST of `permissions.csv`, sent twice with one key, is carried out once and answered twice."""
+"""Each POST of `permissions.csv`, sent twice with one key, is done once and answered twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The actions of pulls and reviews check access themselves, and a merge checks it again at the end."""
+"""The actions of pulls and reviews check access themselves, a merge again at its end."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def close(api, upstream, alice):
 
 
 def shown(api, person, address):
-    """The head and `source_moved`, which are equal in the pull, the list and the protection record."""
+    """The head and `source_moved`, the same in the pull, the list and the protection record."""
     pull = api(person).get(address).gives()
     [listed] = api(person).get(address.rpartition("/")[0]).gives()["results"]
     said = api(person).get(f"{address}/protection").gives()
@@ -170,7 +170,7 @@ def test_a_push_that_waits_while_the_upstream_is_closed_moves_nothing(
 def test_a_push_here_whose_rows_are_not_written_yet_is_not_merged(
     api, upstream, alice, tmp_path, clone
 ):
-    """git has moved the branch but the rows are not written yet: the merge merges the pull's head."""
+    """git has moved the branch but the rows are not written yet: the pull's head is merged."""
     own = Clone(tmp_path / "own", upstream, alice)
     own.git("fetch", "--quiet", str(upstream.git.path), "main:refs/seen/base")
     head = own.commit("feature", {"a": "1\n"}, onto="refs/seen/base")

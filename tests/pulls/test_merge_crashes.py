@@ -106,7 +106,7 @@ def die_after_the_ref(pull, actor, strategy=Strategy.MERGE):
 
 
 def check_left_behind(pull):
-    """A dead merge leaves its lease with the plan, and its step in the journal, and nothing else."""
+    """A dead merge leaves its lease with the plan, and its step in the journal."""
     attempt = MergeAttempt.objects.get(pull=pull)
     assert attempt.leased_until > timezone.now()
     step, main = PushJournal.objects.get(), "refs/heads/main"

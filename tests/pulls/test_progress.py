@@ -1,4 +1,4 @@
-"""The states of all of a person's pulls agree with the state of each pull, as far as it is stored."""
+"""The states of all pulls of a person agree with the stored state of each pull."""
 
 from __future__ import annotations
 

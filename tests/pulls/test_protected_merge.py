@@ -206,7 +206,7 @@ LAST = {
 
 @pytest.fixture
 def reviewed(make, pull, clone, protection, alice, bob, sam):
-    """A pull with bob's approval, which suffices, and everything that changes at the last moment."""
+    """A pull with bob's approval, which suffices, and all that changes at the last moment."""
 
     return SimpleNamespace(
         review=make.review(pull, by=bob),

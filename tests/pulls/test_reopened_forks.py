@@ -101,7 +101,7 @@ def test_a_push_to_a_fork_that_has_become_private_is_shown_by_who_pushes(
 def test_a_move_of_a_private_fork_by_nobody_known_shows_nothing(
     api, upstream, clone, pull, alice, carol
 ):
-    """It updates the pull if everybody can read the fork, because the commits are no secret then."""
+    """It updates the pull if everybody can read the fork, whose commits are then no secret."""
     _, address = pull
     tip = clone.commit("topic", {"arch": "wide\n"})
     move_unseen(clone, tip)

@@ -13,7 +13,7 @@ MAIN = "refs/heads/main"
 
 @pytest.fixture
 def disk_is_behind(clone, pull):
-    """The last push of main was acknowledged, but the disk shows the value before it; both values."""
+    """The last push of main was acknowledged, but the disk shows the old value; both values."""
     before = clone.head("main")
     clone.commit("main", {"gate": "1"})
     clone.push("main")

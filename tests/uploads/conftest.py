@@ -1,4 +1,4 @@
-"""Fixtures for uploads: a folder for the files of each test, an internal repository, and a picture."""
+"""Fixtures for uploads: a folder for files in each test, an internal repository, a picture."""
 
 from __future__ import annotations
 
