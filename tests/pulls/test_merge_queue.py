@@ -242,7 +242,7 @@ def test_a_merge_that_waits_keeps_its_lease(api, pull, second, alice, monkeypatc
 
 
 def test_a_merge_that_waits_has_stored_no_plan(api, pull, second, alice, monkeypatch):
-    """git may already have carried out a stored plan. A merge stores one only when it is its turn."""
+    """git may already have carried out a stored plan, so a merge stores one only on its turn."""
     ahead, seen = begin_merge(pull, alice), []
 
     def instead_of_sleeping(seconds):
