@@ -319,11 +319,6 @@ def approval_by(eligibility: Eligibility, reviews: Iterable[Review]) -> Approval
     return LoadedApproval(eligibility, decisions)
 
 
-def read_approval(pull: Pull, facts: GitFacts) -> None:
-    """Ask git the questions of `approval_of` before a lock, and store the answers in `facts`."""
-    approval_of(pull, facts).blockers()
-
-
 def all_blockers(
     pull: Pull, approval: Approval, ask_git: Callable[[str, str], Blocker | None]
 ) -> list[Blocker]:

@@ -474,7 +474,9 @@ class PullFileViewSet(ContentsViewSet):
             version=None if version is None else version.version,
             changed_files=listing.total,
             files_truncated=len(listing.files) < listing.total,
-            is_rebased=None if old is None or version is None else is_rebased(old, version),
+            is_rebased=None
+            if old is None or version is None
+            else old.merge_base_sha != version.merge_base_sha,
         )
         return self.get_paginated_response(self.records(listing, page))
 
@@ -483,11 +485,6 @@ class PullFileViewSet(ContentsViewSet):
             return [file_record(file) for file in page]
         patches = versions.patches_of(listing, page, self.throttle_key)
         return [patched_record(file, patch) for file, patch in zip(page, patches, strict=True)]
-
-
-def is_rebased(old: PullVersion, new: PullVersion) -> bool:
-    """Whether two versions have different merge bases."""
-    return old.merge_base_sha != new.merge_base_sha
 
 
 class TextViewSet(ContentsViewSet):

@@ -32,7 +32,7 @@ from apps.git.repo import Distance, GitRepo
 from apps.git.run import GitError
 from apps.git.tips import tip_of, tip_of_commit
 from apps.pulls import rules
-from apps.pulls.approval import all_blockers, approval_of, read_approval
+from apps.pulls.approval import all_blockers, approval_of
 from apps.pulls.heads import fetch_commit
 from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.access import RepoAccess
@@ -248,7 +248,7 @@ def _try_merge(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
             _wait_for_turn(merge, attempt, plan)
             plan = _plan_of_turn(merge, attempt, plan)
         facts = read_facts(merge.pull.repo, [plan.move], plan.facts(merge.pull, merge.strategy))
-        read_approval(merge.pull, facts)
+        approval_of(merge.pull, facts).blockers()  # asks git, for the check under the lock
         try:
             _move_target(merge, attempt, plan, push, facts)
             return
@@ -380,7 +380,7 @@ def _move_target(
     PushJournal.objects.filter(repo=move.repo, push=push).delete()
     apply_moves(move.repo, [move], facts)
     lock(pull)
-    # `lock` has read the pull again; set these from rows at hand, which saves two queries.
+    # `lock` has read the pull again; set these from rows at hand, which saves queries.
     pull.merged_by, pull.thread.last_activity_at = merge.by.user, pull.updated_at
 
 
