@@ -24,7 +24,7 @@ from apps.pulls.rules import Blocker, missing_branch, outcome_blocker, state_blo
 from apps.repos.access import level_on
 from apps.repos.models import Protection, protections_of
 from apps.repos.protection_rules import RULES
-from apps.repos.satisfiable import Crowd, is_satisfiable_without
+from apps.repos.satisfiable import RepoPeople, is_satisfiable_without
 
 STALE_CHECK_SECONDS = 5.0
 """Seconds in which one request may ask git whether reviews are stale, to show them."""
@@ -250,9 +250,9 @@ class Approval:
         return is_satisfiable_without(protection, self.people, ids)
 
     @cached_property
-    def people(self) -> Crowd:
+    def people(self) -> RepoPeople:
         """Enough people to decide `is_satisfiable`."""
-        return Crowd.of(self.eligibility.pull.repo, self.protections, besides=2)
+        return RepoPeople.of(self.eligibility.pull.repo, self.protections, besides=2)
 
     def _asking(self, person: int) -> list[bool]:
         """For each protection, whether it asks for the approval of this named approver."""

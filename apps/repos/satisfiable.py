@@ -23,7 +23,7 @@ WRITERS = [role for role in Role if LEVEL_OF[role] >= Level.WRITE]
 
 
 @dataclass(frozen=True)
-class Crowd:
+class RepoPeople:
     """The ids of active people who may write to a repository or read it, at most `most` of each.
 
     Each property takes one query. The repository has its owner loaded.
@@ -66,7 +66,7 @@ class Crowd:
         return frozenset(pk for (pk,) in rows[: 2 * self.most])
 
 
-def could_approve(protection: Protection, crowd: Crowd) -> frozenset[int]:
+def could_approve(protection: Protection, people: RepoPeople) -> frozenset[int]:
     """The ids of people whose approval the protection counts: its approvers or, without any, the
     people who may write.
 
@@ -74,11 +74,11 @@ def could_approve(protection: Protection, crowd: Crowd) -> frozenset[int]:
     """
     named = protection.approvers.all()
     if not named:
-        return crowd.writers
+        return people.writers
     return frozenset(
         approver.user_id
         for approver in named
-        if approver.user.is_active and _may_read(approver, crowd.repo)
+        if approver.user.is_active and _may_read(approver, people.repo)
     )
 
 
@@ -87,17 +87,19 @@ def _may_read(approver: Approver, repo: Repo) -> bool:
     return level_on(Principal(approver.user), repo, role) >= Level.READ
 
 
-def is_satisfiable(protection: Protection, crowd: Crowd) -> bool:
+def is_satisfiable(protection: Protection, people: RepoPeople) -> bool:
     """Whether enough people could approve a pull of at least one person."""
-    able, required = could_approve(protection, crowd), protection.required_approvals
+    able, required = could_approve(protection, people), protection.required_approvals
     if not required or len(able) > required:
         return True
-    return len(able) == required and not crowd.readers <= able
+    return len(able) == required and not people.readers <= able
 
 
-def is_satisfiable_without(protection: Protection, crowd: Crowd, people: Collection[int]) -> bool:
-    """Whether enough people besides these could approve.
+def is_satisfiable_without(
+    protection: Protection, people: RepoPeople, excluded: Collection[int]
+) -> bool:
+    """Whether enough people other than these could approve.
 
-    `crowd` must have been read with `besides` of at least `len(people)`.
+    `people` must have been read with `besides` of at least `len(excluded)`.
     """
-    return len(could_approve(protection, crowd) - {*people}) >= protection.required_approvals
+    return len(could_approve(protection, people) - {*excluded}) >= protection.required_approvals

@@ -33,7 +33,7 @@ from apps.repos.protection_rules import (
     with_request_fields,
 )
 from apps.repos.rules import branch_problem, pattern_problem
-from apps.repos.satisfiable import Crowd, is_satisfiable
+from apps.repos.satisfiable import RepoPeople, is_satisfiable
 
 DESCRIPTION_MAX = 65_536
 
@@ -157,13 +157,13 @@ class ApproverRecord(RecordSerializer):
     added_by_username = serializers.CharField(allow_null=True)
 
 
-def protection_record(protection: Protection, crowd: Crowd) -> dict[str, Any]:
+def protection_record(protection: Protection, people: RepoPeople) -> dict[str, Any]:
     """Needs a row of `ProtectionQuerySet.with_people`."""
     return {
         "uuid": protection.uuid,
         "branch": protection.branch,
         **settings_of(protection),
-        "is_satisfiable": is_satisfiable(protection, crowd),
+        "is_satisfiable": is_satisfiable(protection, people),
         "approver_count": len(protection.approvers.all()),
         "created_by_username": protection.created_by.username,
         "created_at": protection.created_at,

@@ -23,7 +23,7 @@ from apps.repos import actions, queries
 from apps.repos.access import OwnerAccess, OwnerScoped, RepoAccess, RepoScoped, open_repo_of
 from apps.repos.filters import RepoFilterSet
 from apps.repos.models import Approver, Fork, Protection, Repo
-from apps.repos.satisfiable import Crowd
+from apps.repos.satisfiable import RepoPeople
 from apps.repos.serializers import (
     AddApprover,
     ApproverRecord,
@@ -127,8 +127,8 @@ class CheckRepoSlugViewSet(OwnerScoped):
 
 def protection_records(repo: Repo, protections: Sequence[Protection]) -> list[dict[str, Any]]:
     """The records of protections. At most two queries find whether enough people could approve."""
-    crowd = Crowd.of(repo, protections)
-    return [protection_record(protection, crowd) for protection in protections]
+    people = RepoPeople.of(repo, protections)
+    return [protection_record(protection, people) for protection in protections]
 
 
 class ProtectionViewSet(RepoScoped):

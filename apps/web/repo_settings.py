@@ -16,7 +16,7 @@ from apps.repos.access import RepoAccess
 from apps.repos.models import Approver, Protection
 from apps.repos.protection_rules import defaults, settings_of
 from apps.repos.queries import list_approvers, list_protections, newest_branches
-from apps.repos.satisfiable import Crowd, is_satisfiable
+from apps.repos.satisfiable import RepoPeople, is_satisfiable
 from apps.web.decorators import FORM, repo_page
 from apps.web.forms import PageForm
 from apps.web.frame import repo_context
@@ -86,10 +86,10 @@ def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
             return saved(request, repo.path, f"{made.branch} is now protected.", "/protections")
     branches = newest_branches(repo, MOST_BRANCHES)
     page = page_of(request, page_number(request), list_protections(repo), protection_row)
-    crowd = Crowd.of(repo, [row["protection"] for row in page["results"]])
+    people = RepoPeople.of(repo, [row["protection"] for row in page["results"]])
     for row in page["results"]:
         row |= {
-            "is_satisfiable": is_satisfiable(row["protection"], crowd),
+            "is_satisfiable": is_satisfiable(row["protection"], people),
             **matches(row["protection"], branches),
         }
     context = settings_context(access, "protections")
