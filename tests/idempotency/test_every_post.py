@@ -35,8 +35,8 @@ KEY = {"Idempotency-Key": "8e03978e-40d5-43dd-bc93-6894a57f9324"}
 @pytest.fixture(params=POSTS, ids=name_of)
 def cell(request) -> Cell:
     """A row of the table, with a person who has access."""
-    found: Cell = request.param
-    return found
+    row: Cell = request.param
+    return row
 
 
 @pytest.fixture
@@ -61,10 +61,10 @@ def time_passes():
 
 
 def test_each_post_has_a_row_and_needs_a_person():
-    posts = [one for one in routed() if one.method == "POST"]
-    assert {one.operation.level for one in posts} & {Level.PUBLIC} == set()
+    posts = [route for route in routed() if route.method == "POST"]
+    assert {route.operation.level for route in posts} & {Level.PUBLIC} == set()
     rows = {re.sub(r"/\{owner\}", "/teams/{team_slug}", cell.operation) for cell in POSTS}
-    assert {str(one) for one in posts if "/users/" not in one.path} == rows
+    assert {str(route) for route in posts if "/users/" not in route.path} == rows
 
 
 def test_it_is_done_once_and_answered_twice(post):
@@ -124,9 +124,9 @@ def test_a_key_costs_four_statements_and_an_answer_that_is_kept_two(post, cell):
     usual = snapshot.read(COUNTS)[name_of(cell)]
     with costing() as first:
         post()
-    assert str(first) == re.sub(r"\d+", lambda found: str(int(found[0]) + 4), usual, count=1)
+    assert str(first) == re.sub(r"\d+", lambda match: str(int(match[0]) + 4), usual, count=1)
     with CaptureQueriesContext(connection) as again:
         post()
-    found = [one["sql"] for one in again if KeyedRequest._meta.db_table in one["sql"]]
-    assert [sql.split()[0] for sql in found] == ["INSERT", "SELECT"]
+    texts = [query["sql"] for query in again if KeyedRequest._meta.db_table in query["sql"]]
+    assert [sql.split()[0] for sql in texts] == ["INSERT", "SELECT"]
     assert len(again) < first.sql

@@ -202,7 +202,7 @@ def test_under_another_secret_key_every_key_is_a_new_one(api, alice, settings, e
 def test_no_column_tells_the_key_the_answer_or_who_sent_it(api, alice):
     made = api(alice).post_once(KEY, "/api-tokens", name="laptop").gives(201)
     [row] = KeyedRequest.objects.values_list()
-    stored = b"|".join(one if isinstance(one, bytes) else str(one).encode() for one in row)
+    stored = b"|".join(value if isinstance(value, bytes) else str(value).encode() for value in row)
     for told in (KEY, made["token"], made["token"][4:], made["uuid"], "laptop", "alice"):
         assert told.encode() not in stored
     again = api(alice).post_once(KEY, "/api-tokens", name="laptop").gives(201)
@@ -238,8 +238,8 @@ def test_a_token_that_ends_sooner_gets_no_text_of_one_that_it_could_not_have_mad
     assert caller.post_once(KEY, "/api-tokens", name="ci").gives(201) == made
 
     own = short.post_once("own", "/api-tokens", name="ci").gives(201)
-    for one in (short, caller):
-        assert one.post_once("own", "/api-tokens", name="ci").gives(201) == own
+    for client in (short, caller):
+        assert client.post_once("own", "/api-tokens", name="ci").gives(201) == own
 
 
 def test_a_fork_into_a_team_that_one_has_left_is_not_told_again(api, alice, team_repo, carol):

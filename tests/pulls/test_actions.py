@@ -59,11 +59,11 @@ def test_a_repository_that_takes_no_changes_takes_none_of_staff(name, review, sa
     repo = review.pull.repo
     with events():
         repo.is_archived = True
-        found = refusal(lambda: ACTIONS[name](access_of(sam, repo), review))
-        assert found == (409, "repo_archived")
+        error = refusal(lambda: ACTIONS[name](access_of(sam, repo), review))
+        assert error == (409, "repo_archived")
         repo.owner_team.is_active = False
-        found = refusal(lambda: ACTIONS[name](access_of(sam, repo), review))
-        assert found == (403, "team_inactive")
+        error = refusal(lambda: ACTIONS[name](access_of(sam, repo), review))
+        assert error == (403, "team_inactive")
 
 
 @pytest.mark.parametrize(

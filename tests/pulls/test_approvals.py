@@ -77,7 +77,7 @@ def commit_of(clone, files, *, onto, parents):
         b"100644 %b\0%b" % (name.encode(), bytes.fromhex(tree[name])) for name in sorted(tree)
     )
     person = f"alice <alice@example.org> {LATER} +0000"
-    lines = [f"tree {clone.store('tree', entries)}", *(f"parent {one}" for one in parents)]
+    lines = [f"tree {clone.store('tree', entries)}", *(f"parent {parent}" for parent in parents)]
     return "\n".join([*lines, f"author {person}", f"committer {person}", "", "evil\n"])
 
 
@@ -208,7 +208,7 @@ def test_a_review_that_git_cannot_compare_is_shown_as_stale(api, make, clone, pu
     make.review(Pull.objects.get(), by=alice, status="commented")
     (clone.repo.git.path / "objects" / tree[:2] / tree[2:]).unlink()
     shown = api(alice).get(paths.reviews(pull)).gives()["results"]
-    assert [one["is_stale"] for one in shown] == [True, False]
+    assert [row["is_stale"] for row in shown] == [True, False]
 
 
 def test_an_approval_that_is_said_again_keeps_its_commit(api, pull, approved, bob):
@@ -258,8 +258,8 @@ def test_a_rebase_with_another_result_is_refused_by_a_code_of_its_own(api, make,
     clone.commit("main", {"u": "1\n"})
     clone.push("main")
     topic = make.pull(clone.repo, by=alice, source="topic")
-    found = api(alice).get(f"{paths.pull(topic)}/protection").gives()
-    assert found["allowed_strategies"] == ["merge", "squash"]
+    record = api(alice).get(f"{paths.pull(topic)}/protection").gives()
+    assert record["allowed_strategies"] == ["merge", "squash"]
     answer = api(alice).post(merge_url(topic), merge_strategy="rebase")
     answer.fails(409, "strategy_differs")
     api(alice).post(merge_url(topic), merge_strategy="squash").gives()
@@ -315,14 +315,14 @@ def test_the_blockers_are_the_same_in_the_record_and_in_the_merge(
         Pull.objects.update(head_sha=clone.sha("main"), commit_count=0)
         clone.repo.refs.filter(full_name="refs/heads/feature").update(sha=clone.sha("main"))
         pull.reviews.update(commit_sha=clone.sha("main"))
-    expected = [one for one in (draft, git, changes, approvals) if one]
+    expected = [code for code in (draft, git, changes, approvals) if code]
     assert blockers(pull) == expected
     answer = api(alice).post(merge_url(pull))
     if not expected:
         answer.gives()
         return
     detail = answer.fails(409, expected[0])
-    named = [one for one in (draft, git, changes, approvals) if one and f"{one}: " in detail]
+    named = [code for code in (draft, git, changes, approvals) if code and f"{code}: " in detail]
     assert len(expected) == 1 or named == expected
     delete_protection(by=access_of(alice, pull.repo), protection=protection)
-    assert blockers(pull) == [one for one in (draft, git) if one]
+    assert blockers(pull) == [code for code in (draft, git) if code]

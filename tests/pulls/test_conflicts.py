@@ -16,8 +16,8 @@ from tests.pulls import paths
 
 def stored(pull: Pull) -> tuple[bool | None, bool]:
     """`has_conflict`, and whether the worker has yet to check the pull."""
-    found = Pull.objects.get(pk=pull.pk)
-    return found.has_conflict, found.conflict_due_at is not None
+    row = Pull.objects.get(pk=pull.pk)
+    return row.has_conflict, row.conflict_due_at is not None
 
 
 def work() -> int:
@@ -121,8 +121,8 @@ def test_of_older_pulls_those_that_can_be_merged_are_asked_about(api, make, pull
     work()
     with as_of("pulls", "0012_versions"):
         pass
-    found = [stored(one) for one in (pull, draft, closed, waiting)]
-    assert found == [(None, True), (None, True), (None, False), (None, False)]
+    states = [stored(row) for row in (pull, draft, closed, waiting)]
+    assert states == [(None, True), (None, True), (None, False), (None, False)]
     assert work() == 2 and stored(pull) == stored(draft) == (False, False)
 
 

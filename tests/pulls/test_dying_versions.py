@@ -34,9 +34,9 @@ def test_wherever_its_process_dies_a_push_is_one_version(pull, clone):
         work()
         heads += [head] if git.ref("refs/heads/feature") == head else []
         rows = PullVersion.objects.filter(pull=pull).order_by("version")
-        assert [one.head_sha for one in rows] == heads, f"it died at statement {number}"
-        assert [git.ref(version_ref(pull.number, one.version)) for one in rows] == heads
-        assert all(one.is_known and one.due_at is None for one in rows)
+        assert [row.head_sha for row in rows] == heads, f"it died at statement {number}"
+        assert [git.ref(version_ref(pull.number, row.version)) for row in rows] == heads
+        assert all(row.is_known and row.due_at is None for row in rows)
         assert VersionContents.objects.count() == len(heads)
         assert Pull.objects.get().last_version == len(heads)
         if not death.came:

@@ -134,7 +134,7 @@ def test_what_versions_contain_goes_with_their_heads(clone, leaked, api, alice):
     clone.commit("topic", {"b": "2\n"}, onto="main")
     clone.push("topic")
     before = api(alice).get(f"{version}/commits?version=1").gives()["results"]
-    assert [one["subject"] for one in before] == ["oops"]
+    assert [row["subject"] for row in before] == ["oops"]
     clone.repo.git.git("update-ref", pull_ref(pull.number), clone.sha("topic"))
     clone.repo.git.git("update-ref", "-d", approved_ref(pull.number, leaked))
     told(clone.repo.path, leaked)
@@ -142,7 +142,7 @@ def test_what_versions_contain_goes_with_their_heads(clone, leaked, api, alice):
     assert api(alice).get(f"{version}/commits?version=1").gives()["results"] == []
     files = api(alice).get(f"{version}/files?version=1").gives()
     assert (files["results"], files["files_truncated"]) == ([], True)
-    assert [one["path"] for one in api(alice).get(f"{version}/files").gives()["results"]] == ["b"]
+    assert [row["path"] for row in api(alice).get(f"{version}/files").gives()["results"]] == ["b"]
     assert api(alice).get(f"{version}/versions").gives()["results"][0]["head_sha"] == leaked
 
 
@@ -155,13 +155,13 @@ def test_no_address_of_the_api_reads_it_any_more(clone, leaked, api, alice):
         f"blame/secret?ref={leaked}",
     ]
     who = api(alice)
-    for one in addresses:
-        answer = who.client.get(f"{PREFIX}{repo}/{one}", headers=who.headers)
-        assert (one, answer.status_code) == (one, 200)
+    for address in addresses:
+        answer = who.client.get(f"{PREFIX}{repo}/{address}", headers=who.headers)
+        assert (address, answer.status_code) == (address, 200)
     let_go(clone, leaked)
     told(clone.repo.path, leaked)
-    for one in (*addresses, f"archive?ref={leaked}"):
-        assert leaked in who.get(f"{repo}/{one}").fails(404, "not_found")
+    for address in (*addresses, f"archive?ref={leaked}"):
+        assert leaked in who.get(f"{repo}/{address}").fails(404, "not_found")
 
 
 def test_a_pull_whose_commits_are_gone_says_so(clone, leaked, api, alice):

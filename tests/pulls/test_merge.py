@@ -28,7 +28,7 @@ def log(clone, *options):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_merge_answers_what_it_has_done(api, pull, alice, events, strategy):
     before = api(alice).get(paths.pull(pull)).gives()
-    with events("branch-pushed", "pull-merged") as found:
+    with events("branch-pushed", "pull-merged") as recorded:
         answer = api(alice).post(merge_url(pull), merge_strategy=strategy).gives()
     after = answer.pop("pull")
     assert after == api(alice).get(paths.pull(pull)).gives()
@@ -39,8 +39,8 @@ def test_a_merge_answers_what_it_has_done(api, pull, alice, events, strategy):
         *("merged", strategy, "alice"),
     )
     assert after["head_sha"] == before["head_sha"]
-    assert found[0].data["after"] == after["merge_commit_sha"] == pull.repo.branch_sha("main")
-    assert (found[1].actor, found[1].number, found[1].title) == (alice, 1, "Add an arch")
+    assert recorded[0].data["after"] == after["merge_commit_sha"] == pull.repo.branch_sha("main")
+    assert (recorded[1].actor, recorded[1].number, recorded[1].title) == (alice, 1, "Add an arch")
     assert pull.repo.git.ref("refs/heads/main") == after["merge_commit_sha"]
 
 

@@ -41,8 +41,8 @@ def followed(settings):
     settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.push_hook"]
     yield
     left = [*push_hook.preparing, *push_hook.applying, *push_hook.failing]
-    for one in (push_hook.preparing, push_hook.applying, push_hook.failing):
-        one.clear()
+    for calls in (push_hook.preparing, push_hook.applying, push_hook.failing):
+        calls.clear()
     assert not left, "a moment was not reached"
 
 
@@ -133,11 +133,11 @@ def test_the_next_push_finishes_a_merge_that_died_after_the_ref(
     pull, clone, bob, sam, events, strategy
 ):
     sha = die_after_the_ref(pull, bob, strategy)
-    with events("branch-pushed", "branch-created", "pull-merged") as found:
+    with events("branch-pushed", "branch-created", "pull-merged") as recorded:
         clone.push("main:other", by=sam)
     check_merged(pull, sha, strategy, bob)
-    assert [event.actor for event in found] == [bob, sam, bob]
-    assert found[0].data["after"] == sha == clone.repo.branch_sha("main")
+    assert [event.actor for event in recorded] == [bob, sam, bob]
+    assert recorded[0].data["after"] == sha == clone.repo.branch_sha("main")
 
 
 @pytest.mark.parametrize("strategy", ["merge", "rebase"])
@@ -171,10 +171,10 @@ def test_what_was_pushed_on_a_dead_merge_keeps_its_people(pull, clone, bob, sam,
     sha = die_after_the_ref(pull, bob, "squash")
     clone.git("fetch", "--quiet", str(clone.repo.git.path), "main")
     clone.commit("next", {"gate": "1"}, onto="FETCH_HEAD")
-    with events("branch-pushed", "branch-pushed", "pull-merged") as found:
+    with events("branch-pushed", "branch-pushed", "pull-merged") as recorded:
         clone.push("next:main", by=sam)
     check_merged(pull, sha, "squash", bob)
-    assert [event.actor for event in found] == [bob, sam, bob]
+    assert [event.actor for event in recorded] == [bob, sam, bob]
 
 
 def test_a_dead_merge_is_known_without_its_journal_too(pull, clone, bob, sam, events):
@@ -182,10 +182,10 @@ def test_a_dead_merge_is_known_without_its_journal_too(pull, clone, bob, sam, ev
     PushJournal.objects.all().delete()
     clone.git("fetch", "--quiet", str(clone.repo.git.path), "main")
     clone.commit("next", {"gate": "1"}, onto="FETCH_HEAD")
-    with events("branch-pushed", "pull-merged") as found:
+    with events("branch-pushed", "pull-merged") as recorded:
         clone.push("next:main", by=sam)
     check_merged(pull, sha, "rebase", bob)
-    assert [event.actor for event in found] == [sam, bob]  # sam has pushed the tip
+    assert [event.actor for event in recorded] == [sam, bob]  # sam has pushed the tip
 
 
 def test_a_pull_that_was_closed_after_its_merge_died_is_merged_all_the_same(
@@ -257,9 +257,9 @@ def test_a_merge_catches_up_with_a_push_whose_rows_are_not_there_yet(
     moves = [("refs/heads/main", pull.base_sha, tip)]
     open_journal(actor=bob, repo=clone.repo, moves=moves)
     clone.git("push", "--quiet", str(clone.repo.git.path), "main")
-    with events("branch-pushed", "branch-pushed", "pull-merged") as found:
+    with events("branch-pushed", "branch-pushed", "pull-merged") as recorded:
         merged = api(alice).post(f"{paths.pull(pull)}/merge").gives()
-    assert [event.actor for event in found] == [bob, alice, alice]
+    assert [event.actor for event in recorded] == [bob, alice, alice]
     assert merged["target_sha_before"] == tip
     check_merged(pull, merged["merge_commit_sha"], "merge", alice)
 

@@ -22,14 +22,14 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 def at_once(*calls):
     """Run all calls at once; return their results in order. A failed call returns its exception."""
-    barrier, found = Barrier(len(calls)), {}
+    barrier, results = Barrier(len(calls)), {}
 
     def run(number, call):
         try:
             barrier.wait(timeout=60)
-            found[number] = call()
+            results[number] = call()
         except BaseException as error:
-            found[number] = error
+            results[number] = error
         finally:
             connection.close()
 
@@ -38,9 +38,9 @@ def at_once(*calls):
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    failed = [answer for answer in found.values() if isinstance(answer, BaseException)]
+    failed = [answer for answer in results.values() if isinstance(answer, BaseException)]
     assert not failed, failed
-    return [found[number] for number in range(len(calls))]
+    return [results[number] for number in range(len(calls))]
 
 
 def codes(answers):
@@ -69,9 +69,9 @@ def test_of_two_merges_of_a_pull_one_wins_and_one_commit_is_made(
     answers = at_once(
         *(lambda c=caller: c.post(url, merge_strategy=strategy) for caller in callers)
     )
-    found = codes(answers)
-    assert found.pop((200, None)) == 1
-    assert set(found) <= {(409, "merge_in_progress"), (409, "pull_already_merged")}
+    counts = codes(answers)
+    assert counts.pop((200, None)) == 1
+    assert set(counts) <= {(409, "merge_in_progress"), (409, "pull_already_merged")}
     assert commits(pull.repo) == (3 if strategy == "merge" else 2)
     assert Recorded.objects.filter(kind="pull-merged").count() == 1
     check_settled(pull.repo)
@@ -83,7 +83,7 @@ def test_pulls_into_one_target_are_merged_side_by_side(api, make, clone, alice):
         clone.commit(f"topic-{number}", {f"file-{number}": "x"}, onto="main")
         clone.push(f"topic-{number}")
         pulls.append(make.pull(clone.repo, by=alice, source=f"topic-{number}"))
-    urls, caller = [f"{paths.pull(one)}/merge" for one in pulls], api(alice)
+    urls, caller = [f"{paths.pull(pull)}/merge" for pull in pulls], api(alice)
     answers = at_once(*(lambda u=url: caller.post(u) for url in urls))
     assert codes(answers) == {(200, None): 3}
     assert commits(clone.repo) == 1 + 3 + 3

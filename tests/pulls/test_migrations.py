@@ -48,5 +48,5 @@ def test_what_pushes_and_reviews_have_done_to_older_pulls_is_their_activity(
     Thread.objects.exclude(pk=resting.thread_id).update(last_activity_at=before)
     with as_of("pulls", "0010_named_commits"):
         pass
-    found = dict(Thread.objects.values_list("pull", "last_activity_at"))
-    assert found == {resting.pk: before, pushed.pk: later, reviewed.pk: newest}
+    activity = dict(Thread.objects.values_list("pull", "last_activity_at"))
+    assert activity == {resting.pk: before, pushed.pk: later, reviewed.pk: newest}

@@ -23,9 +23,9 @@ def approvals(api, alice):
     """`approvals(pull)`: the number that count, the reason against each, and the blockers."""
 
     def read(pull):
-        found = api(alice).get(f"{paths.pull(pull)}/protection").gives()
-        reasons = [one["reason"] for one in found["approvals"]]
-        return found["approval_count"], reasons, found["blocked_reasons"]
+        record = api(alice).get(f"{paths.pull(pull)}/protection").gives()
+        reasons = [row["reason"] for row in record["approvals"]]
+        return record["approval_count"], reasons, record["blocked_reasons"]
 
     return read
 
@@ -46,8 +46,8 @@ def test_who_has_pushed_a_commit_does_not_approve_it_by_another_head_of_the_same
     shown = api(sam).get(paths.review(mine)).gives()
     assert (shown["is_eligible"], shown["reason"]) == (False, REASON)
     api(sam).post(f"{paths.pull(pull)}/merge").fails(409, "approval_required")
-    found = api(sam).get(f"{paths.pull(pull)}/protection").gives()
-    assert found["caller_can_review"] is False
+    record = api(sam).get(f"{paths.pull(pull)}/protection").gives()
+    assert record["caller_can_review"] is False
 
 
 def test_what_somebody_else_has_pushed_is_approved_anew(

@@ -205,12 +205,16 @@ def test_the_fork_is_named_only_to_those_who_may_read_it(
     Repo.objects.filter(pk=clone.repo.pk).update(visibility="private")
 
     def paths(person):
-        found = api(person).get(f"{upstream.api_path}/pulls").gives()["results"]
-        single = api(person).get(f"{upstream.api_path}/pulls/{found[0]['number']}").gives()
-        assert single["source_repo_path"] == found[0]["source_repo_path"]
+        results = api(person).get(f"{upstream.api_path}/pulls").gives()["results"]
+        single = api(person).get(f"{upstream.api_path}/pulls/{results[0]['number']}").gives()
+        assert single["source_repo_path"] == results[0]["source_repo_path"]
         return single["source_repo_path"]
 
-    assert [paths(one) for one in (bob, carol, sam)] == [None, "users/carol/api", "users/carol/api"]
+    assert [paths(person) for person in (bob, carol, sam)] == [
+        None,
+        "users/carol/api",
+        "users/carol/api",
+    ]
 
 
 def test_a_closed_pull_follows_nothing_and_stands_at_its_branch_when_reopened(
@@ -250,8 +254,8 @@ def test_an_approval_is_of_what_the_fork_changes_now(
     clone.checkout("topic")
     clone.git("commit", "--quiet", "--amend", "--message", "better said")
     clone.push("topic")
-    found = api(alice).get(f"{address}/protection").gives()
-    assert (found["approval_count"], found["blocked_reasons"]) == (1, [])
+    record = api(alice).get(f"{address}/protection").gives()
+    assert (record["approval_count"], record["blocked_reasons"]) == (1, [])
     clone.commit("topic", {"window": "1\n"})
     clone.push("topic")
     api(alice).post(f"{address}/merge").fails(409, "approval_required")

@@ -56,11 +56,11 @@ def test_a_review_is_changed_by_its_author_alone(api, review, alice, sam, carol,
     for person in (alice, sam):
         for body in ({"body": "Yours."}, {"status": "commented"}, {}):
             api(person).put(url, **body).fails(403, "not_creator")
-    with events("review-updated") as found:
+    with events("review-updated") as recorded:
         changed = api(carol).put(url, body="Ours.").gives()
     assert (changed["body"], changed["status"]) == ("Ours.", "approved")
     assert changed["updated_at"] > changed["created_at"]
-    assert found[0].data == {"status": "approved", "changed": ["body"]}
+    assert recorded[0].data == {"status": "approved", "changed": ["body"]}
 
 
 def test_a_decision_is_about_the_head_of_its_time_and_a_word_is_not(api, make, pull, clone, bob):
@@ -81,9 +81,9 @@ def test_admins_dismiss_a_review_for_good(api, make, pull, acme, bob, carol, sam
     for person in (bob, carol):
         api(person).put(url, status="dismissed").fails(403, "role_required")
     api(dan).put(url, status="dismissed", body="No.").fails(403, "not_creator")
-    with events("review-dismissed") as found:
+    with events("review-dismissed") as recorded:
         assert api(dan).put(url, status="dismissed").gives()["dismissed_by_username"] == "dan"
-    assert found[0].data == {"status": "dismissed", "changed": ["status"]}
+    assert recorded[0].data == {"status": "dismissed", "changed": ["status"]}
     with events():
         assert api(sam).put(url, status="dismissed").gives()["dismissed_by_username"] == "dan"
     api(bob).put(url, status="approved").fails(409, "invalid_transition")

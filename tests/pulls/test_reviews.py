@@ -21,15 +21,15 @@ from tests.pulls import paths
 def test_readers_review_and_others_do_not(api, bare_pull, alice, carol, events):
     url = paths.reviews(bare_pull)
     api().post(url, status="approved").fails(401, "not_authenticated")
-    with events("review-created") as found:
+    with events("review-created") as recorded:
         review = api(alice).post(url, status="approved", body="Fine.").gives(201)
     assert (review["status"], review["body"], review["pull_number"]) == ("approved", "Fine.", 1)
     assert (review["commit_sha"], review["is_stale"], review["is_eligible"]) == (None, False, True)
     assert (review["created_by_username"], review["dismissed_by_username"]) == ("alice", None)
     assert api(carol).get(f"{url}/{review['uuid']}").gives() == review
-    assert found[0].data == {"status": "approved"}
-    assert found[0].target == {"kind": "review", "uuid": review["uuid"], "pull_number": 1}
-    assert (found[0].title, found[0].is_pull) == ("Widen the gate", True)
+    assert recorded[0].data == {"status": "approved"}
+    assert recorded[0].target == {"kind": "review", "uuid": review["uuid"], "pull_number": 1}
+    assert (recorded[0].title, recorded[0].is_pull) == ("Widen the gate", True)
 
 
 def test_strangers_to_a_private_repository_do_not_review(api, make, repo, alice, carol):
@@ -146,6 +146,6 @@ def test_a_list_of_any_length_takes_the_same_queries_and_no_git(api, make, bare_
 def queries(caller, url):
     """The number of queries of a read."""
     caller.get(url).gives()
-    with CaptureQueriesContext(connection) as found:
+    with CaptureQueriesContext(connection) as queries:
         caller.get(url).gives()
-    return len(found)
+    return len(queries)

@@ -60,8 +60,8 @@ def test_a_rebase_that_was_too_slow_is_not_tried_again(api, pull, alice, monkeyp
     with monkeypatch.context() as impatient:
         impatient.setattr(merge, "REBASE_SECONDS", -1)
         if asked_before:
-            found = api(alice).get(f"{paths.pull(pull)}/protection").gives()
-            assert "rebase" not in found["allowed_strategies"]
+            record = api(alice).get(f"{paths.pull(pull)}/protection").gives()
+            assert "rebase" not in record["allowed_strategies"]
         else:
             url = f"{paths.pull(pull)}/merge"
             api(alice).post(url, merge_strategy="rebase").fails(503, "unavailable")
@@ -118,11 +118,11 @@ def test_the_record_of_a_pull_with_thousands_of_renames_is_told_in_time(
     clone.push("main", "many")
     pull = make.pull(clone.repo, by=alice, source="many")
     url = f"{paths.pull(pull)}/protection"
-    found = api(alice).get(url).gives()
-    assert found["blocked_reasons"] == ["merge_conflict"]
-    assert len(found["conflict_paths"]) == merge.MOST_CONFLICT_PATHS
+    record = api(alice).get(url).gives()
+    assert record["blocked_reasons"] == ["merge_conflict"]
+    assert len(record["conflict_paths"]) == merge.MOST_CONFLICT_PATHS
     before = run.spawned
-    assert api(bob).get(url).gives()["conflict_paths"] == found["conflict_paths"]
+    assert api(bob).get(url).gives()["conflict_paths"] == record["conflict_paths"]
     assert run.spawned == before
 
 

@@ -39,9 +39,9 @@ def test_the_tips_of_a_pull_are_read_at_once(make, acme, alice, django_assert_nu
         if target:
             branch(repo, "main", SHAS[0])
         with django_assert_num_queries(1):
-            found = pull.tips()
+            tips = pull.tips()
         head = SHAS[2] if stands or moved or source is None else None
-        assert found == (head, SHAS[0] if target else None)
+        assert tips == (head, SHAS[0] if target else None)
 
 
 def test_protections_come_with_their_repository_and_approvers(
@@ -54,11 +54,14 @@ def test_protections_come_with_their_repository_and_approvers(
         make.protection(repo, name, by=alice, approver=bob)
     make.protection(make.repo(acme, "web", by=alice), by=alice)
     with django_assert_num_queries(2):
-        found = protections_of(repo, "main")
-        assert [one.branch for one in found] == ["main", "ma*"]
-        assert [[one.user for one in row.approvers.all()] for row in found] == [[bob], [bob]]
-        assert all(row.repo is repo for row in found)
-    for row in found:
+        protections = protections_of(repo, "main")
+        assert [row.branch for row in protections] == ["main", "ma*"]
+        assert [[approver.user for approver in row.approvers.all()] for row in protections] == [
+            [bob],
+            [bob],
+        ]
+        assert all(row.repo is repo for row in protections)
+    for row in protections:
         assert_same(row, type(row).objects)
 
 
@@ -81,15 +84,15 @@ def test_pulls_that_moves_are_about_come_with_thread_and_merge(
     for size in range(len(names) + 1):
         moves = [RefMove(repo, name, ZERO, SHAS[0], alice) for name in names[:size]]
         with django_assert_num_queries(1):
-            found = affected_pulls(repo, moves)
-            attempts = [getattr(pull, "attempt", None) for pull in found]
-            assert all(pull.repo is repo for pull in found)
-            assert {one.actor for one in attempts if one} <= {bob}
-        assert found == expected(repo, moves, numbers=[6] if size == 4 else [])
-        for pull, attempt in zip(found, attempts, strict=True):
+            pulls = affected_pulls(repo, moves)
+            attempts = [getattr(pull, "attempt", None) for pull in pulls]
+            assert all(pull.repo is repo for pull in pulls)
+            assert {row.actor for row in attempts if row} <= {bob}
+        assert pulls == expected(repo, moves, numbers=[6] if size == 4 else [])
+        for pull, attempt in zip(pulls, attempts, strict=True):
             assert_same(pull, Pull.objects, thread=pull.thread)
             assert attempt == MergeAttempt.objects.filter(pull=pull).first()
-    assert [pull.number for pull in found] == [1, 3, 5, 6]
+    assert [pull.number for pull in pulls] == [1, 3, 5, 6]
 
 
 def test_there_are_few_texts_of_it(make, acme, alice):

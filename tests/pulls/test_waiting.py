@@ -55,17 +55,17 @@ class Rules:
         level = level_on(principal_of(person), repo, role)
         plain = User(pk=person.pk, is_active=person.is_active)
         own_level = level_on(principal_of(plain), repo, role)
-        decided = [one for one in self.decisions if one.created_by_id == person.pk]
+        decided = [row for row in self.decisions if row.created_by_id == person.pk]
         return (
             self.pull.status == PullStatus.OPEN
             and rules.takes_changes(repo)
             and any(
-                asks(one, person, own_level)
-                for one in self.eligibility.protections
-                if one.required_approvals or names_approvers(one)
+                asks(rule, person, own_level)
+                for rule in self.eligibility.protections
+                if rule.required_approvals or names_approvers(rule)
             )
             and self.eligibility.reason_against(person, level) is None
-            and all(one.status == ReviewStatus.DISMISSED for one in decided)
+            and all(row.status == ReviewStatus.DISMISSED for row in decided)
         )
 
 
@@ -129,15 +129,15 @@ def found(person: User, caller: User) -> set[int]:
 
 
 def test_it_says_what_the_rules_say_of_each_pull(crowd):
-    Pull.objects.filter(pk__in=[one.pk for one in crowd.pulls[::7]]).update(head_sha=None)
+    Pull.objects.filter(pk__in=[pull.pk for pull in crowd.pulls[::7]]).update(head_sha=None)
     for n, status in enumerate((PullStatus.DRAFT, PullStatus.CLOSED, PullStatus.MERGED)):
-        ids = [one.pk for one in crowd.pulls[n::11]]
+        ids = [pull.pk for pull in crowd.pulls[n::11]]
         Pull.objects.filter(pk__in=ids).update(status=status)
     for pull in crowd.pulls:
         pull.refresh_from_db(fields=["status", "head_sha"])
     counts, said = {}, [Rules(pull) for pull in crowd.pulls]
     for name, person in crowd.people.items():
-        wanted = {one.pull.pk for one in said if one.ask(person)}
+        wanted = {row.pull.pk for row in said if row.ask(person)}
         assert found(person, crowd.people["staff"]) == wanted, name
         counts[name] = len(wanted)
     assert counts["gone"] == 0
@@ -149,7 +149,7 @@ def test_the_decision_made_last_is_what_counts(crowd):
     words = (*ReviewStatus, None)
     stories = list(product(words, words))
     named, staff = crowd.people["named"], crowd.people["staff"]
-    waiting = [one for one in crowd.pulls if waits(one, named)]
+    waiting = [pull for pull in crowd.pulls if waits(pull, named)]
     now = timezone.now()
     for n, story in enumerate(stories):
         pull = waiting[n % len(waiting)]
@@ -185,7 +185,7 @@ def test_it_is_asked_over_the_api(api, make, team_repo, alice, bob, carol, sam):
 
     def waiting(caller: User, name: str) -> list[str]:
         page = api(caller).get(f"/pulls?awaiting_review_from={name}").gives()
-        return [one["title"] for one in page["results"]]
+        return [row["title"] for row in page["results"]]
 
     assert waiting(bob, "self") == waiting(sam, "BOB") == ["Anybody", "Named"]
     assert waiting(alice, "self") == ["Of bob"]

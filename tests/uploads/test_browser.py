@@ -73,7 +73,7 @@ def test_a_picture_is_shown_and_what_is_hidden_in_it_does_not_run(shown, name):
     assert page.evaluate("document.contentType").startswith("image/")
     assert page.locator("img").count() == 1
     assert page.title() != "ran"
-    assert [one for one in asked if "/ran" in one] == []
+    assert [url for url in asked if "/ran" in url] == []
 
 
 SHOW = """async address => {

@@ -158,7 +158,7 @@ def test_all_is_on_disk_before_the_row_is_committed(make, open_repo, carol, monk
     made = make.upload(open_repo, by=carol)
     folder = files.path_of(made.sha256).parent
     assert synced[0].startswith(str(folder / made.sha256) + ".tmp-")
-    assert synced[1:] == [str(one) for one in (folder, *folder.parents[:3])]
+    assert synced[1:] == [str(path) for path in (folder, *folder.parents[:3])]
 
 
 def test_check_uploads_names_what_is_missing_or_damaged(make, open_repo, carol):

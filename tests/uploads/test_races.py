@@ -19,7 +19,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_the_same_file_from_many_at_once_is_one(make, open_repo, alice, bob, carol, uploads_dir):
     people = [alice, bob, carol] * 2
-    calls = [lambda who=one: Outcome(lambda: make.upload(open_repo, by=who)) for one in people]
+    calls = [
+        lambda who=person: Outcome(lambda: make.upload(open_repo, by=who)) for person in people
+    ]
     assert at_once(*calls) == {(200, None): 6}
     assert Upload.objects.count() == 6
     assert len(names(uploads_dir)) == 1

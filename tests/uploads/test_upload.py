@@ -206,5 +206,5 @@ def test_the_session_stands_for_nobody_who_writes(rf, carol, method):
     login(request, carol)
     assert SameOriginSession().authenticate(Request(request)) is None
     request.method = "GET"
-    found = SameOriginSession().authenticate(Request(request))
-    assert found is not None and found[0] == carol
+    pair = SameOriginSession().authenticate(Request(request))
+    assert pair is not None and pair[0] == carol

@@ -156,13 +156,13 @@ def test_what_is_not_what_its_name_says_is_refused(upload, carol, name, content,
     assert not files(uploads_dir)
 
 
-def test_the_page_about_uploads_lists_the_endings_of_each_type():
+def test_the_page_about_uploads_lists_the_extensions_of_each_type():
     rows = (ROOT / "docs/uploads.md").read_text().splitlines()
     pictures = next(row for row in rows if row.startswith("| `image/png`"))
-    for kind, endings in EXTENSIONS.items():
-        found = [row for row in rows if row.startswith(f"| `{kind}`")] or [pictures]
-        assert kind in found[0]
-        missing = [one for one in endings.split() if f"`{one}`" not in found[0].split("|")[2]]
+    for kind, extensions in EXTENSIONS.items():
+        lines = [row for row in rows if row.startswith(f"| `{kind}`")] or [pictures]
+        assert kind in lines[0]
+        missing = [name for name in extensions.split() if f"`{name}`" not in lines[0].split("|")[2]]
         assert not missing
     listed = sum(row.split("|")[2].count("`") // 2 for row in rows if row.startswith("| `"))
     assert listed == len(TYPES)

@@ -210,7 +210,7 @@ def test_a_text_without_uploads_costs_no_query_more(make, open_repo, alice):
     thread = make.thread(open_repo, by=alice)
     with CaptureQueriesContext(connection) as captured:
         make.reply(thread, by=alice, body="/uploads/ is no address of one")
-    assert not [one for one in captured.captured_queries if "uploads_upload" in one["sql"]]
+    assert not [query for query in captured.captured_queries if "uploads_upload" in query["sql"]]
 
 
 def test_the_worker_works_in_batches_and_tells_what_it_did(make, open_repo, alice, monkeypatch):
