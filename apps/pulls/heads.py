@@ -41,8 +41,8 @@ def find_source(by: RepoAccess, text: str) -> tuple[Repo, str]:
     """The repository and the branch that a `source_branch` names.
 
     A plain name is a branch of this repository. A prefix names the owner of a fork:
-    `users/bob:topic`, `bob:topic`, `teams/core:topic`; the owner of this repository is possible
-    too. 422 `source_not_found`, with the same text for a fork that does not exist and for one that
+    `users/bob:topic`, `bob:topic`, `teams/core:topic`; it may also be the owner of this repository.
+    422 `source_not_found`, with the same text for a fork that does not exist and for one that
     the caller may not read; 403 `role_required` for a fork that the caller may only read.
     """
     repo = by.repo

@@ -122,7 +122,7 @@ class Blocker:
 
 
 def state_blockers(pull: Pull) -> list[Blocker]:
-    """The blocker of the pull's status, or an empty list if it is open."""
+    """A list with the blocker of the pull's status; empty if the pull is open."""
     if pull.status == PullStatus.MERGED:
         return [Blocker("pull_already_merged", f"Pull {pull.number} has been merged.")]
     if pull.status == PullStatus.CLOSED:

@@ -67,16 +67,18 @@ class ShaParameter(TextParameter):
         return str(data.lower())
 
 
-class MergeQuery(QuerySerializer):
+class HeadQuery(QuerySerializer):
     expected_head_sha = ShaParameter(
-        required=False, help_text="Merge only if the head is still this commit."
+        required=False, help_text="Refuse the request unless the head is still this commit."
     )
 
 
-class ReviewQuery(QuerySerializer):
-    expected_head_sha = ShaParameter(
-        required=False, help_text="Review only if the head is still this commit."
-    )
+UPDATE_ERRORS = (
+    "invalid_transition",
+    "pull_already_exists",
+    "pull_already_merged",
+    "role_required",
+)
 
 
 class PullsAcrossViewSet(AcrossViewSet):
@@ -145,12 +147,7 @@ class PullViewSet(BodyViewSet):
         Level.READ,
         request=UpdatePull,
         response=PullRecord,
-        errors=(
-            "invalid_transition",
-            "pull_already_exists",
-            "pull_already_merged",
-            "role_required",
-        ),
+        errors=UPDATE_ERRORS,
     )
     def update(self) -> dict[str, Any]:
         """Change a pull's title, body or status, as its author or with write access."""
@@ -162,12 +159,7 @@ class PullViewSet(BodyViewSet):
         Level.READ,
         request=SetPullStatus,
         response=PullRecord,
-        errors=(
-            "invalid_transition",
-            "pull_already_exists",
-            "pull_already_merged",
-            "role_required",
-        ),
+        errors=UPDATE_ERRORS,
     )
     def set_status(self) -> dict[str, Any]:
         """Change a pull's status, as its author or with write access."""
@@ -184,7 +176,7 @@ class PullViewSet(BodyViewSet):
         Level.WRITE,
         request=MergePull,
         response=MergeRecord,
-        query=MergeQuery,
+        query=HeadQuery,
         errors=(
             *(rule.code for rule in RULES),
             "branch_missing",
@@ -251,7 +243,7 @@ class ReviewViewSet(BodyViewSet):
         request=CreateReview,
         response=ReviewRecord,
         status=201,
-        query=ReviewQuery,
+        query=HeadQuery,
         errors=("head_changed",),
     )
     def create(self) -> dict[str, Any]:
@@ -269,7 +261,7 @@ class ReviewViewSet(BodyViewSet):
         Level.READ,
         request=UpdateReview,
         response=ReviewRecord,
-        query=ReviewQuery,
+        query=HeadQuery,
         errors=("head_changed", "invalid_transition", "not_creator", "role_required"),
     )
     def update(self) -> dict[str, Any]:

@@ -22,7 +22,8 @@ BATCH = 500
 def sweep_uploads(on_done: OnDone) -> bool:
     """Remove unused uploads, then files without a row, in batches of constant memory."""
     rows = remove_unused()
-    removed = remove_files_without_row() + files.remove_leftovers(LEFTOVER)
+    removed = sum(map(_remove_if_without_row, _without_row(files.stored())))
+    removed += files.remove_leftovers(LEFTOVER)
     if rows or removed:
         on_done(f"{rows} unused uploads and {removed} files removed")
     return False
@@ -44,11 +45,6 @@ def _remove_some_unused() -> int:
     old = Upload.objects.filter(is_used=False, created_at__lt=timezone.now() - AGE)
     rows = old.order_by("created_at").select_for_update(skip_locked=True)[:BATCH]
     return Upload.objects.filter(pk__in=[row.pk for row in rows]).delete()[0]
-
-
-def remove_files_without_row() -> int:
-    """Remove files without a row; return their number."""
-    return sum(_remove_if_without_row(digest) for digest in _without_row(files.stored()))
 
 
 def _without_row(digests: Iterable[str]) -> Iterator[str]:
