@@ -70,7 +70,7 @@ def get_pull(repo: Repo, number: int) -> Pull:
     return pull
 
 
-def list_pulls(repo: int | Parameter) -> QuerySet[Any, Any]:
+def list_pulls(repo: int | Parameter) -> QuerySet[Pull, tuple[Any, ...]]:
     """The pulls of the repository with this id, newest first, as values of `PULL_ROW`."""
     return Pull.objects.filter(repo=repo).in_order(ORDERINGS[0]).values_list(*PULL_ROW.values())
 

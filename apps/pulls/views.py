@@ -450,7 +450,7 @@ class PullFileViewSet(ContentsViewSet):
         )
         return by_names(self.http_request, names, lambda: self.page_between(old, version))
 
-    def page_between(self, old: PullVersion | None, version: PullVersion | None) -> Any:
+    def page_between(self, old: PullVersion | None, version: PullVersion | None) -> Response:
         """The page of the files that `version` changes, or in which it differs from `old`."""
         paginator: Any = self.paginator
         if self.validated_query["patch"]:
@@ -472,7 +472,9 @@ class PullFileViewSet(ContentsViewSet):
         )
         return self.get_paginated_response(self.records(listing, page))
 
-    def records(self, listing: versions.Listing, page: Sequence[FileChange]) -> Any:
+    def records(
+        self, listing: versions.Listing, page: Sequence[FileChange]
+    ) -> list[dict[str, Any]]:
         if not self.validated_query["patch"]:
             return [file_record(file) for file in page]
         patches = versions.patches_of(listing, page, self.throttle_key)
