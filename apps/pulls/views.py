@@ -474,7 +474,7 @@ class PullFileViewSet(ContentsViewSet):
 
     def records(
         self, listing: versions.Listing, page: Sequence[FileChange]
-    ) -> list[dict[str, Any]]:
+    ) -> Sequence[dict[str, Any]]:
         if not self.validated_query["patch"]:
             return [file_record(file) for file in page]
         patches = versions.patches_of(listing, page, self.throttle_key)
