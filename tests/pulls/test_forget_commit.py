@@ -49,19 +49,19 @@ def leaked(clone, make, alice):
     return sha
 
 
-def told(*arguments):
-    output = StringIO()
-    call_command("forget_commit", *arguments, stdout=output)
-    return output.getvalue()
+def run_command(*arguments):
+    stdout = StringIO()
+    call_command("forget_commit", *arguments, stdout=stdout)
+    return stdout.getvalue()
 
 
 def refusal(*arguments):
     with pytest.raises(CommandError) as caught:
-        told(*arguments)
+        run_command(*arguments)
     return str(caught.value)
 
 
-def fetched(folder, path, sha):
+def fetch(folder, path, sha):
     """The output of a git client that fetches a commit by its name, with protocol version 2."""
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     run(["git", "init", "--quiet", folder], env=env, check=True)
@@ -80,10 +80,10 @@ def let_go(clone, sha):
 def test_it_refuses_while_something_shown_leads_to_the_commit(clone, leaked):
     path = clone.repo.path
     clone.git("push", "--quiet", str(clone.repo.git.path), f"{leaked}:refs/tags/v1")
-    said = refusal(path, leaked)
-    assert "branch topic has it" in said and "tag v1 has it" in said
-    assert re.search(r"pull \d+ is open and has it", said)
-    assert refusal(path, leaked, "--dry-run") == said
+    output = refusal(path, leaked)
+    assert "branch topic contains the commit" in output and "tag v1 contains the commit" in output
+    assert re.search(r"pull \d+ contains the commit", output)
+    assert refusal(path, leaked, "--dry-run") == output
     assert clone.repo.git.has_commit(leaked)
 
 
@@ -107,14 +107,14 @@ def test_the_commit_is_gone_from_git_and_from_all_that_is_stored(clone, leaked, 
     let_go(clone, leaked)
     find_named_commits(repo.pk)
     assert known_commits([(repo.pk, leaked)])
-    assert fetched(tmp_path / "before", repo.git.path, leaked).returncode == 0
-    said = told(repo.path, leaked, "--dry-run")
-    assert "refs/pull/" in said and "refs/approved/" in said and "nothing has changed" in said
+    assert fetch(tmp_path / "before", repo.git.path, leaked).returncode == 0
+    output = run_command(repo.path, leaked, "--dry-run")
+    assert "refs/pull/" in output and "refs/approved/" in output and "nothing has changed" in output
     assert repo.git.has_commit(leaked) and GitCache.objects.exists()
     with events("commit-forgotten") as recorded:
-        assert f"{leaked} is gone from teams/acme/api" in told(repo.path, leaked)
+        assert f"{leaked} is gone from teams/acme/api" in run_command(repo.path, leaked)
     assert (recorded[0].actor, recorded[0].data) == (None, {"sha": leaked})
-    assert b"not our ref" in fetched(tmp_path / "after", repo.git.path, leaked).stdout
+    assert b"not our ref" in fetch(tmp_path / "after", repo.git.path, leaked).stdout
     assert not repo.git.has_commit(leaked)
     blob = clone.git("hash-object", "--stdin", stdin=SECRET)
     assert repo.git.git("cat-file", "-e", blob, ok=(0, 1)).code == 1
@@ -137,7 +137,7 @@ def test_what_versions_contain_goes_with_their_heads(clone, leaked, api, alice):
     assert [row["subject"] for row in before] == ["oops"]
     clone.repo.git.git("update-ref", pull_ref(pull.number), clone.sha("topic"))
     clone.repo.git.git("update-ref", "-d", approved_ref(pull.number, leaked))
-    told(clone.repo.path, leaked)
+    run_command(clone.repo.path, leaked)
     assert not clone.repo.git.has_commit(leaked)
     assert api(alice).get(f"{version}/commits?version=1").gives()["results"] == []
     files = api(alice).get(f"{version}/files?version=1").gives()
@@ -159,7 +159,7 @@ def test_no_address_of_the_api_reads_it_any_more(clone, leaked, api, alice):
         answer = who.client.get(f"{PREFIX}{repo}/{address}", headers=who.headers)
         assert (address, answer.status_code) == (address, 200)
     let_go(clone, leaked)
-    told(clone.repo.path, leaked)
+    run_command(clone.repo.path, leaked)
     for address in (*addresses, f"archive?ref={leaked}"):
         assert leaked in who.get(f"{repo}/{address}").fails(404, "not_found")
 
@@ -168,7 +168,7 @@ def test_a_pull_whose_commits_are_gone_says_so(clone, leaked, api, alice):
     """Its rows still contain the names of removed commits."""
     pull, repo, who = Pull.objects.get(), clone.repo.api_path, api(alice)
     let_go(clone, leaked)
-    told(clone.repo.path, leaked)
+    run_command(clone.repo.path, leaked)
     for end in (
         "commits?",
         "tree?",
@@ -192,14 +192,14 @@ def test_no_answer_outlives_it_that_was_asked_for_before(
     """
     let_go(clone, leaked)
     with django_capture_on_commit_callbacks() as afterwards:
-        told(clone.repo.path, leaked)
+        run_command(clone.repo.path, leaked)
         cached(clone.repo, ("before", leaked), lambda: [SECRET])
     for callback in afterwards:
         callback()
     assert not GitCache.objects.exists()
 
     def ask():
-        told(clone.repo.path, leaked)
+        run_command(clone.repo.path, leaked)
         return [SECRET]
 
     assert cached(clone.repo, ("after", leaked), ask) == [SECRET]
@@ -208,9 +208,9 @@ def test_no_answer_outlives_it_that_was_asked_for_before(
 
 def test_done_again_it_does_what_it_had_not_come_to(clone, leaked):
     let_go(clone, leaked)
-    told(clone.repo.path, leaked)
+    run_command(clone.repo.path, leaked)
     cached(clone.repo, ("files", leaked), lambda: [SECRET])
     NamedCommit.objects.update(sha=leaked)
-    assert "is gone" in told(clone.repo.path, leaked)
+    assert "is gone" in run_command(clone.repo.path, leaked)
     assert not GitCache.objects.exists() and not known_commits([(clone.repo.pk, leaked)])
     assert Event.objects.filter(kind="commit-forgotten").count() == 2

@@ -80,12 +80,12 @@ def _obstacle(name: str, active: set[int]) -> str:
     """
     if name.startswith(BRANCHES):
         branch = name.removeprefix(BRANCHES)
-        return f"branch {branch} has it: rewrite the branch without it and push that, or delete it"
+        return f"branch {branch} contains the commit: push the branch without it, or delete it"
     if name.startswith(TAGS):
-        return f"tag {name.removeprefix(TAGS)} has it: delete the tag"
+        return f"tag {name.removeprefix(TAGS)} contains the commit: delete the tag"
     pull = PULL.fullmatch(name)
     if pull and int(pull[1]) in active:
-        return f"pull {pull[1]} is open and has it: push its branch without it, or close it"
+        return f"pull {pull[1]} contains the commit: push its branch without it, or close the pull"
     return ""
 
 
