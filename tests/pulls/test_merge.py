@@ -36,7 +36,9 @@ def test_a_merge_answers_what_it_has_done(api, pull, alice, events, strategy):
         name: after[name] for name in answer if name not in {"merged", "target_sha_before"}
     }
     assert (after["status"], after["merge_strategy"], after["merged_by_username"]) == (
-        *("merged", strategy, "alice"),
+        "merged",
+        strategy,
+        "alice",
     )
     assert after["head_sha"] == before["head_sha"]
     assert recorded[0].data["after"] == after["merge_commit_sha"] == pull.repo.branch_sha("main")

@@ -120,7 +120,9 @@ def test_all_blockers_are_named_in_their_order(api, make, pull, clone, protectio
     answer = api(alice).post(url)
     said = answer.fails(409, "merge_conflict")
     assert [word for word in said.split() if "_" in word] == [
-        *("merge_conflict:", "changes_requested:", "approval_required:"),
+        "merge_conflict:",
+        "changes_requested:",
+        "approval_required:",
     ]
     assert answer.json["conflict_paths"] == ["arch"]
     said = api(alice).post(url, merge_strategy="fast_forward").fails(409, "fast_forward_impossible")

@@ -174,8 +174,14 @@ def test_who_replies_or_reviews_takes_part(api, asked, make, three, alice, bob, 
 
 
 BAD = [
-    *("status=resolved", "status=open&status=", "search=a%00b", "created_by=%00", "team=%00"),
-    *("awaiting_review_from=%00", "participant=%00", "per_page=none"),
+    "status=resolved",
+    "status=open&status=",
+    "search=a%00b",
+    "created_by=%00",
+    "team=%00",
+    "awaiting_review_from=%00",
+    "participant=%00",
+    "per_page=none",
 ]
 
 

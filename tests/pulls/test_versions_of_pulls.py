@@ -182,7 +182,10 @@ def test_nobody_is_shown_the_refs_that_keep_versions(pull, clone, protocol):
     at = str(git.path)
     lines = clone.git(*remote, "ls-remote", at).splitlines()
     assert {line.split()[1] for line in lines} == {
-        *("HEAD", "refs/heads/main", "refs/heads/feature", "refs/pull/1/head"),
+        "HEAD",
+        "refs/heads/main",
+        "refs/heads/feature",
+        "refs/pull/1/head",
     }
     clone.git(*remote, "fetch", "--quiet", at, "refs/pull/1/head")
     with pytest.raises(AssertionError, match="couldn't find remote ref"):

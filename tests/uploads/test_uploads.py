@@ -85,7 +85,14 @@ def test_the_same_content_twice_is_one_file(upload, carol, alice, uploads_dir):
 @pytest.mark.parametrize(
     "name",
     [
-        *("", " ", ".", "..", "../a.txt", "a/b.txt", "..\\a.txt", "a\nb.txt"),
+        "",
+        " ",
+        ".",
+        "..",
+        "../a.txt",
+        "a/b.txt",
+        "..\\a.txt",
+        "a\nb.txt",
         "a\r\nX-Evil: 1.txt",
         "a\x7f.txt",
         "a\u0085.txt",
