@@ -15,14 +15,16 @@ from apps.browse.content_views import (
 from apps.browse.views import BranchViewSet, CommitViewSet, ComparisonViewSet, TagViewSet
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, PingViewSet, TailViewSet
-from apps.pulls.content_views import (
+from apps.pulls.views import (
+    CrossRepoPullViewSet,
     PullCommitViewSet,
     PullDiffViewSet,
     PullFileViewSet,
     PullPatchViewSet,
     PullVersionViewSet,
+    PullViewSet,
+    ReviewViewSet,
 )
-from apps.pulls.views import CrossRepoPullViewSet, PullViewSet, ReviewViewSet
 from apps.repos.views import (
     ApproverViewSet,
     CheckRepoSlugViewSet,

@@ -153,10 +153,10 @@ STREAM_AUTHENTICATION = [
     "apps.accounts.authentication.TokenAuthentication",
     "apps.accounts.authentication.StreamSession",
 ]
-EVENT_BODIES = "apps.pulls.bodies.event_bodies"
+EVENT_BODIES = "apps.pulls.event_bodies.event_bodies"
 AFTER_PUSH = ["apps.pulls.pushes"]
 # The module that finds pulls for pages and records of code.
-PULLS_OF_CODE = "apps.pulls.of_code"
+PULLS_OF_CODE = "apps.pulls.queries"
 # The function that stores and replays answers to requests with an Idempotency-Key.
 ANSWER_ONCE = "apps.idempotency.replays.answer_once"
 # The jobs of the worker, in order of precedence. `every`: seconds between two runs. Without it, a

@@ -1,4 +1,4 @@
-"""What the worker of a site does: each kind of work that `settings.JOBS` lists."""
+"""The worker runs each job of `settings.JOBS`."""
 
 from __future__ import annotations
 
@@ -63,4 +63,4 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     assert repo.git.head_branch() == "main"
     assert not (PushJournal.objects.exists() or KeyedRequest.objects.exists() or folder.exists())
     assert not (repo.refs.filter(UNREAD) or PullVersion.objects.exclude(due_at=None))
-    assert len(before) == 12  # each of them is tried here
+    assert len(before) == 12  # this test covers each of them
