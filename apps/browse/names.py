@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 from urllib.parse import parse_qsl
 
 from django.conf import settings
+from django.db.models import Exists
 from django.http import HttpRequest
 
 from apps.browse.read_slots import light_slots
@@ -58,6 +59,9 @@ class PullsOfCode(Protocol):
 
     def numbers_with(self, repo: Repo, sha: str) -> list[int]:
         """The pulls that have this commit as a head or that were merged by it, ten at most."""
+
+    def from_source_of(self, repo: Repo) -> Exists:
+        """The condition for rows with a `repo`: a pull comes from there into this repository."""
 
 
 @cache

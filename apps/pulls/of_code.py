@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import cache
 
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.expressions import RawSQL
 
 from apps.core.statements import Parameter, Statement, parameters
@@ -51,3 +51,8 @@ def numbers_with(repo: Repo, sha: str) -> list[int]:
     """The pulls that have this commit as a head or that were merged by it, ten at most."""
     rows = repo.pulls.filter(Q(head_sha=sha) | Q(merge_commit_sha=sha)).order_by("number")
     return [*rows.values_list("number", flat=True)[:MOST]]
+
+
+def from_source_of(repo: Repo) -> Exists:
+    """The condition for rows with a `repo`: a pull comes from there into this repository."""
+    return Exists(Pull.objects.filter(repo=repo.pk, source_repo=OuterRef("repo")))

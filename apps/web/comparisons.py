@@ -37,7 +37,7 @@ def shown_comparison(
         "ahead": found.ahead,
         "behind": found.behind,
         "source": ends.source,
-        "days": days_of(found.commits, access.principal),
+        "days": days_of(ends.source, found.commits, access.principal),
         "more_commits": found.ahead - len(found.commits),
         "diff": shown_difference(request, difference),
     }

@@ -43,7 +43,7 @@ def pull_commits(request: PageRequest, access: RepoAccess, number: int) -> HttpR
         "pull_commits",
         tab="pulls",
         **head_of_pull(access, found, "commits"),
-        days=days_of(listed, access.principal),
+        days=days_of(access.repo, listed, access.principal),
         left_out=(version.commit_count or 0) - len(listed) if version else 0,
     )
 

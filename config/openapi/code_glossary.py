@@ -69,6 +69,15 @@ PROPERTIES: dict[str, tuple[str, Any]] = {
         "2026-01-31T09:30:00+01:00",
     ),
     "SignatureRecord.username": ("Whose address this is here; null for nobody's.", "alice"),
+    **dict.fromkeys(
+        (
+            "CommitRecord.pushed_by_username",
+            "SingleCommitRecord.pushed_by_username",
+            "PullCommitRecord.pushed_by_username",
+            "BlamedCommitRecord.pushed_by_username",
+        ),
+        ("The account that first pushed the commit; null while that is not known.", "bob"),
+    ),
     "CommitRecord.subject": ("The first paragraph of its message in one line.", "Greet the world"),
     "PullCommitRecord.subject": (
         "The first paragraph of its message in one line.",

@@ -49,4 +49,4 @@ class BlameViewSet(FileScoped):
         who = caller_of(self.http_request, self.principal)
         lines = sent["from"], sent.get("to")
         found = blame_lines(self.repo, self.revision, path, *lines, who)
-        return by_body(self.http_request, blame_record(found, path, self.principal))
+        return by_body(self.http_request, blame_record(found, self.repo, path, self.principal))

@@ -12,7 +12,7 @@ from apps.events.record import record
 from apps.git import forget as in_git
 from apps.pulls.forgetting import find, forget_answers
 from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull
-from apps.repos.models import PushJournal, Repo
+from apps.repos.models import CommitPush, PushJournal, Repo
 from apps.repos.rules import ZERO
 
 
@@ -37,6 +37,7 @@ def forget_commit(*, repo: Repo, sha: str) -> list[str]:
         repo.git.update_ref(name, ZERO, at)
     in_git.prune(repo.git, sha)
     forget_answers(repo)
+    CommitPush.objects.filter(repo=repo, sha=sha).delete()
     # Once more, because until then a read that had begun before does not see the event, and keeps
     # what git told it.
     transaction.on_commit(drop_answers)
