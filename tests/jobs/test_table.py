@@ -14,7 +14,7 @@ from apps.idempotency.models import KeyedRequest
 from apps.jobs import worker
 from apps.pulls.models import Pull, PullVersion
 from apps.repos.actions import create_fork
-from apps.repos.models import UNREAD, Fork, ForkStatus, NamedCommit, PushJournal, Repo
+from apps.repos.models import UNREAD, CommitPush, Fork, ForkStatus, NamedCommit, PushJournal, Repo
 from apps.uploads.models import Upload
 from tests.gitclient import Clone
 from tests.jobs import test_worker
@@ -63,4 +63,5 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     assert repo.git.head_branch() == "main"
     assert not (PushJournal.objects.exists() or KeyedRequest.objects.exists() or folder.exists())
     assert not (repo.refs.filter(UNREAD) or PullVersion.objects.exclude(due_at=None))
-    assert len(before) == 12  # each of them is tried here
+    assert CommitPush.objects.get(sha=sha, repo=repo).pushed_by == alice
+    assert len(before) == 13  # each of them is tried here

@@ -1,4 +1,4 @@
-"""Facts about commits that reads use instead of git: names of them in texts, and who pushed them."""
+"""Commits that texts name, and the accounts that pushed commits: read instead of asking git."""
 
 from __future__ import annotations
 
