@@ -83,7 +83,8 @@ def _columns(sha: str, at: str) -> tuple[str, ...]:
 
 def _first(rows: Iterable[Any]) -> dict[str, Push]:
     """The earliest push of each commit."""
-    pushes = sorted(map(Push._make, rows), key=lambda push: push.pushed_at, reverse=True)
+    pushes = [Push(*row) for row in rows]
+    pushes.sort(key=lambda push: push.pushed_at, reverse=True)
     return {push.sha: push for push in pushes}
 
 
@@ -177,8 +178,9 @@ def _groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
 def _gained(
     repo: Repo, group: Sequence[Step], before: set[str], elsewhere: set[str], absent: set[str]
 ) -> list[str]:
-    """The commits that these steps brought; of too many, and where a head of before has gone from
-    git, only the pushed heads. None if git fails.
+    """The commits that these steps brought; empty if git fails.
+
+    Of too many, and if git no longer has a head of before, only the pushed heads are returned.
     """
     news = {step.new for step in group if step.new} - before - elsewhere - absent
     if not news:
