@@ -163,11 +163,7 @@ def _groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
     """Consecutive steps of one person at one time, for which git is asked once."""
     group: list[Step] = []
     for step in steps:
-        if group and (
-            step.actor_id != group[0].actor_id
-            or step.at - group[0].at > ONE_PUSH
-            or any(step.full_name == other.full_name for other in group)
-        ):
+        if group and (step.actor_id != group[0].actor_id or step.at - group[0].at > ONE_PUSH):
             yield group
             group = []
         group.append(step)

@@ -138,6 +138,7 @@ def test_a_worker_that_died_after_some_pushes_goes_on_there(repo, line, alice, b
     Repo.objects.update(pushes_read_to=0, pushes_read_at=None)  # as if the cursor had been lost
     read_all_pushes()
     assert stored(repo) == expected and CommitPush.objects.count() == len(line)
+    assert not fresh(repo).pushes_due
 
 
 def die(*_: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.browse.pushers import pushers_of, read_all_pushes
+from apps.browse.pushers import pushers_of, read_all_pushes, read_pushes
 from apps.git.merge import Strategy
 from apps.pulls.actions import merge_pull
 from apps.pulls.models import Pull
@@ -57,6 +57,7 @@ def test_a_push_of_upstreams_commits_to_a_fork_takes_none_of_them(upstream, clon
     CommitPush.objects.filter(sha=begin).delete()  # as if nobody had been known
     fork = clone.repo
     clone.push(":topic", ":main")
+    read_all_pushes()
     clone.push("main:old", "topic")
     read_all_pushes()
     assert pushers(fork, begin, head) == [None, "carol"]
@@ -85,7 +86,17 @@ def test_a_fork_is_read_before_the_repository_that_its_commits_were_merged_into(
     assert CommitPush.objects.get(repo=upstream, sha=head).pushed_by == carol
 
 
-def test_other_repositories_tell_nothing(upstream, clone, carol, bob, make, tmp_path):
+def test_the_earliest_push_counts_also_where_it_is_read_last(api, upstream, clone, carol, alice):
+    opened(api, upstream, carol)
+    merged(upstream, alice)
+    read_pushes(Repo.objects.get(pk=upstream.pk))
+    head = clone.head("topic")
+    assert pushers(upstream, head) == ["alice"]
+    read_all_pushes()
+    assert pushers(upstream, head) == ["carol"]
+
+
+def test_other_repositories_tell_nothing(api, upstream, clone, carol, bob, make, tmp_path):
     head = clone.head("topic")
     read_all_pushes()
     assert pushers(upstream, head) == [None]  # no pull comes from the fork
@@ -95,6 +106,8 @@ def test_other_repositories_tell_nothing(upstream, clone, carol, bob, make, tmp_
     apart.push("topic")
     read_all_pushes()
     assert (pushers(other, head), pushers(clone.repo, head)) == (["bob"], ["carol"])
+    opened(api, upstream, carol)
+    assert (pushers(other, head), pushers(upstream, head)) == (["bob"], ["carol"])
 
 
 def test_a_squashed_pull_is_its_authors_and_pushed_by_who_merged_it(
