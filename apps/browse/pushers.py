@@ -68,7 +68,7 @@ def _pushes(repo: Repo, shas: Collection[str]) -> QuerySet[CommitPush, Any]:
     """The stored pushes of these commits to the repository or to one that it has commits from: the
     two that it was forked from, and the sources of its pulls.
     """
-    origin = Q(repo=repo.pk) | pulls_of_code().from_source_of(repo)
+    origin: Q = Q(repo=repo.pk) | Q(pulls_of_code().from_source_of(repo))
     if repo.upstream_id:
         origin |= Q(repo=repo.upstream_id)
         origin |= Q(repo__in=Repo.objects.filter(copies=repo.upstream_id).values("pk"))

@@ -147,14 +147,14 @@ def die(*_: object) -> None:
 
 def test_rows_and_cursor_are_written_together(repo, line, alice, monkeypatch):
     push(repo, MAIN, line[4], by=alice)
-    rows = pushers.CommitPush.objects.bulk_create
+    rows = CommitPush.objects.bulk_create
     with monkeypatch.context() as dying:
 
         def write_and_die(*args, **options):
             rows(*args, **options)
             raise Killed
 
-        dying.setattr(pushers.CommitPush.objects, "bulk_create", write_and_die)
+        dying.setattr(CommitPush.objects, "bulk_create", write_and_die)
         with pytest.raises(Killed):
             read_all_pushes()
     assert stored(repo) == {} and fresh(repo).pushes_read_to == 0
@@ -183,12 +183,11 @@ def test_a_repository_that_git_cannot_read_is_tried_again(repo, line, alice, tmp
 
 def test_a_push_that_comes_while_the_worker_reads_is_read_next(repo, line, alice, bob, monkeypatch):
     push(repo, MAIN, line[1], by=alice)
-    gained = pushers.commits_gained
 
     def push_then_ask(*args, **options):
-        monkeypatch.setattr(pushers, "commits_gained", gained)
+        monkeypatch.setattr(pushers, "commits_gained", commits_gained)
         push(repo, MAIN, line[4], by=bob)
-        return gained(*args, **options)
+        return commits_gained(*args, **options)
 
     monkeypatch.setattr(pushers, "commits_gained", push_then_ask)
     read_all_pushes()
@@ -221,8 +220,8 @@ def test_records_name_the_pusher_who_need_not_be_the_author(api, repo, code, ali
         [compared] = person.get(f"{root}/compare/{first}...{second}").gives()["commits"]
         blamed = person.get(f"{root}/blame/a").gives()["ranges"]
         assert listed[0]["author"]["username"] == "alice"
-        lists = (listed, [single, listed[1]], [compared, listed[1]])
-        lists += ([one["commit"] for one in reversed(blamed)],)
+        lists = [listed, [single, listed[1]], [compared, listed[1]]]
+        lists.append([one["commit"] for one in reversed(blamed)])
         return {tuple(one["pushed_by_username"] for one in rows) for rows in lists}
 
     assert told() == {("bob", None)}  # the head alone

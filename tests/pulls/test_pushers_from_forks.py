@@ -44,7 +44,7 @@ def test_a_fork_has_the_pushers_of_its_upstream(upstream, fork, bob):
     assert not CommitPush.objects.filter(repo=fork)
     create_fork(by=access_of(bob, fork), into=space_access_of(bob, bob))
     jobs.make_next_fork()
-    again = Fork.objects.order_by("id").last().repo
+    again = Fork.objects.latest("id").repo
     read_all_pushes()
     assert pushers(again, begin) == ["alice"]
 
