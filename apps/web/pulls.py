@@ -353,7 +353,7 @@ def pull_commits(request: PageRequest, access: RepoAccess, number: int) -> HttpR
         "pull_commits",
         tab="pulls",
         **pull_header(access, pull, "commits"),
-        days=days_of(commits, access.principal),
+        days=days_of(access.repo, commits, access.principal),
         left_out=(version.commit_count or 0) - len(commits) if version else 0,
     )
 

@@ -82,6 +82,15 @@ PROPERTIES: dict[str, tuple[str, Any]] = {
         "Username of the account with this e-mail address; null if there is none.",
         "alice",
     ),
+    **dict.fromkeys(
+        (
+            "CommitRecord.pushed_by_username",
+            "SingleCommitRecord.pushed_by_username",
+            "PullCommitRecord.pushed_by_username",
+            "BlamedCommitRecord.pushed_by_username",
+        ),
+        ("Username of the account that first pushed the commit; null if unknown.", "bob"),
+    ),
     "CommitRecord.subject": (SUBJECT, "Greet the world"),
     "PullCommitRecord.subject": (SUBJECT, "Greet the world"),
     "SingleCommitRecord.subject": (SUBJECT, "Greet the world"),

@@ -13,6 +13,7 @@ from django.core.management.base import CommandError
 
 from apps.browse.cache import cached
 from apps.browse.models import GitCache
+from apps.browse.pushers import read_all_pushes
 from apps.core.slugs import PREFIX
 from apps.events.models import Event
 from apps.git.protocol import ZERO
@@ -107,6 +108,8 @@ def test_the_commit_is_gone_from_git_and_from_all_that_is_stored(clone, leaked, 
     let_go(clone, leaked)
     find_named_commits(repo.pk)
     assert known_commits([(repo.pk, leaked)])
+    read_all_pushes()
+    assert repo.commit_pushes.filter(sha__in=[kept, leaked]).count() == 2
     assert fetch(tmp_path / "before", repo.git.path, leaked).returncode == 0
     output = run_command(repo.path, leaked, "--dry-run")
     assert "refs/pull/" in output and "refs/approved/" in output and "nothing has changed" in output
@@ -120,6 +123,7 @@ def test_the_commit_is_gone_from_git_and_from_all_that_is_stored(clone, leaked, 
     assert repo.git.git("cat-file", "-e", blob, ok=(0, 1)).code == 1
     assert not known_commits([(repo.pk, leaked)])
     assert NamedCommit.objects.filter(name=leaked, sha="").exists()
+    assert repo.commit_pushes.filter(sha__in=[kept, leaked]).get().sha == kept
     assert not GitCache.objects.exists()
     assert {*repo.git.refs(pulls=True)} == {"refs/heads/main"}
     assert repo.git.has_commit(kept)

@@ -12,7 +12,7 @@ from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull, PullVersion, VersionContents
-from apps.repos.models import BRANCHES, TAGS, NamedCommit, PushJournal, Repo
+from apps.repos.models import BRANCHES, TAGS, CommitPush, NamedCommit, PushJournal, Repo
 from apps.repos.rules import ZERO
 
 PULL = re.compile(r"refs/pull/([0-9]+)/head")
@@ -42,6 +42,7 @@ def forget_commit(*, repo: Repo, sha: str, dry_run: bool = False) -> list[str]:
     drop_answers()
     _forget_named_commits(repo)
     _forget_versions(repo)
+    CommitPush.objects.filter(repo=repo, sha=sha).delete()
     # Drop them again after the commit: a read that began earlier may have cached an answer since.
     transaction.on_commit(drop_answers)
     record(Kind.COMMIT_FORGOTTEN, actor=None, about=repo, data={"sha": sha})
