@@ -29,7 +29,7 @@ def test_a_name_that_is_no_branch_is_refused(name):
 @pytest.mark.parametrize("mark", ["\x07", "\x85", "\u061c", "\u200f", "\u202e", "\u2066"])
 def test_a_name_that_looks_like_another_is_refused_in_words(mark):
     """Control characters, and characters that change the direction of text."""
-    words = "A branch name may not contain control characters or marks that turn"
+    words = "A branch name may not contain control characters, invisible"
     for problem in (branch_problem, rules.source_problem, pattern_problem):
         assert str(problem(f"main{mark}gpj")).startswith(words)
 
