@@ -30,7 +30,7 @@ STEPS_MOST, REPOS_MOST = 200, 20
 AT_ONCE = 500
 """Commits of one statement."""
 ONE_PUSH = dt.timedelta(seconds=1)
-"""Moves of refs by one person within this time are read together."""
+"""Most time between the first and the last event of one push."""
 KINDS = (
     *(Kind.BRANCH_CREATED, Kind.BRANCH_PUSHED, Kind.BRANCH_DELETED),
     *(Kind.TAG_CREATED, Kind.TAG_DELETED),
@@ -159,10 +159,18 @@ def _heads_of_upstream(repo: Repo, event_id: int) -> set[str]:
 
 
 def _groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
-    """Consecutive steps of one person at one time, for which git is asked once."""
+    """The steps of each push, for which git is asked once.
+
+    They have consecutive events. Another event between two steps may be an earlier push of the same
+    commits elsewhere, so that the time of the first step would be wrong for the second.
+    """
     group: list[Step] = []
     for step in steps:
-        if group and (step.actor_id != group[0].actor_id or step.at - group[0].at > ONE_PUSH):
+        if group and not (
+            step.event_id == group[-1].event_id + 1
+            and step.actor_id == group[0].actor_id
+            and step.at - group[0].at <= ONE_PUSH
+        ):
             yield group
             group = []
         group.append(step)

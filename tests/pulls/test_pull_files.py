@@ -6,6 +6,7 @@ import base64
 
 import pytest
 
+from apps.browse.pushers import read_all_pushes
 from apps.core.slugs import PREFIX
 from apps.git import run
 from apps.git.run import LIMITS, Limits
@@ -157,6 +158,7 @@ def test_a_version_stays_what_it_was(api, pull, clone, alice, url):
     def of_first():
         return [api(alice).get(f"{url}/{name}?version=1").gives()["results"] for name in LISTS[:2]]
 
+    read_all_pushes()
     before = of_first()
     clone.commit("feature", {"window": "1\n"}, onto="main")
     clone.push("feature")
