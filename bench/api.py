@@ -50,14 +50,14 @@ def multiply(row, times, **changed):
 
 alice = User.objects.get(username="alice")
 for slug, times in (("small", SMALL), ("large", LARGE)):
-    team = create_team(by=Principal(alice), name=slug, slug=slug)
+    team = create_team(principal=Principal(alice), name=slug, slug=slug)
     space = access_to_owner(Principal(alice), team)
     for number in range(50):
-        repo = create_repo(by=space, name="R", slug=f"r{number}")
+        repo = create_repo(access=space, name="R", slug=f"r{number}")
     access = access_to(Principal(alice), repo)
-    thread = create_thread(by=access, title="T", body="Why?", kind="question")
+    thread = create_thread(access=access, title="T", body="Why?", kind="question")
     for number in range(20):
-        create_reply(by=access, thread=thread, kind="answer", body="Because.")
+        create_reply(access=access, thread=thread, kind="answer", body="Because.")
     multiply(thread, times, uuid=UUID[connection.vendor], number="number + i")
     repo.last_number += times
     repo.save()

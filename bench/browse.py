@@ -36,10 +36,10 @@ from apps.threads.actions import create_thread
 alice = User.objects.get(username="alice")
 space = access_to_owner(Principal(alice), alice)
 for number in range(60):
-    create_repo(by=space, name="R", slug=f"r{number}")
-repo = create_repo(by=space, name="Snapshot", slug="snapshot", visibility="public")
+    create_repo(access=space, name="R", slug=f"r{number}")
+repo = create_repo(access=space, name="Snapshot", slug="snapshot", visibility="public")
 for number in range(60):
-    create_thread(by=access_to(Principal(alice), repo), title="T", body="Why?", kind="question")
+    create_thread(access=access_to(Principal(alice), repo), title="T", body="Why?", kind="question")
 source, store = Path(SOURCE), repo.git.path
 shutil.copytree(source / "objects", store / "objects", dirs_exist_ok=True)
 shutil.copy(source / "packed-refs", store / "packed-refs")

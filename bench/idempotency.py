@@ -22,8 +22,8 @@ from apps.repos.access import access_to, access_to_owner
 from apps.repos.actions import create_repo
 from apps.threads.actions import create_thread
 alice = User.objects.get(username="alice")
-repo = create_repo(by=access_to_owner(Principal(alice), alice), name="R", slug="r")
-create_thread(by=access_to(Principal(alice), repo), title="T", body="Why?", kind="question")
+repo = create_repo(access=access_to_owner(Principal(alice), alice), name="R", slug="r")
+create_thread(access=access_to(Principal(alice), repo), title="T", body="Why?", kind="question")
 """
 PATH = "/api/v1/users/alice/repos/r/threads/1/replies"
 

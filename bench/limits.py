@@ -23,7 +23,7 @@ SELF, LIST = "/api/v1/api-tokens/self", "/api/v1/teams/acme/repos"
 LIMITS = """
 from apps.site.actions import create_rate_limit
 for scope in {scopes!r}:
-    create_rate_limit(by=None, scope=scope, max_requests=1000000, window_seconds=86400)
+    create_rate_limit(principal=None, scope=scope, max_requests=1000000, window_seconds=86400)
 """
 REPOS = """
 from apps.accounts.models import User
@@ -32,10 +32,10 @@ from apps.repos.access import access_to_owner
 from apps.repos.actions import create_repo
 from apps.teams.actions import create_team
 alice = User.objects.get(username="alice")
-team = create_team(by=Principal(alice), name="Acme", slug="acme")
+team = create_team(principal=Principal(alice), name="Acme", slug="acme")
 space = access_to_owner(Principal(alice), team)
 for number in range(30):
-    create_repo(by=space, name="R", slug=f"r{number}")
+    create_repo(access=space, name="R", slug=f"r{number}")
 """
 
 Way = Callable[[], object]
@@ -213,8 +213,8 @@ def main() -> None:
         from tests.site.conftest import RedisServer
 
         call_command("migrate", verbosity=0)
-        alice = create_user(by=None, username="alice")
-        _, token = create_token(by=None, owner=alice, name="bench")
+        alice = create_user(principal=None, username="alice")
+        _, token = create_token(principal=None, owner=alice, name="bench")
         exec(LIMITS.format(scopes=SCOPES))  # noqa: S102 - the text above
         exec(REPOS)  # noqa: S102
         with RedisServer(folder) as redis:

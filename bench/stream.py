@@ -52,8 +52,8 @@ PEOPLE = """
 from apps.accounts.models import User
 from apps.accounts.actions import create_token, create_user
 for number in range({count}):
-    user = create_user(by=None, username=f"reader{{number}}")
-    print(create_token(by=None, owner=user, name="bench")[1])
+    user = create_user(principal=None, username=f"reader{{number}}")
+    print(create_token(principal=None, owner=user, name="bench")[1])
 """
 
 

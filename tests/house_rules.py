@@ -183,7 +183,7 @@ def actions_are_atomic(source: Source) -> Iterator[str]:
 
 
 def actions_name_their_actor(source: Source) -> Iterator[str]:
-    """Actions take keywords only; the first is `by`, the access or the principal of the caller."""
+    """Actions take keywords only; the first is the `access` or the `principal` of the caller."""
     if not source.is_actions:
         return
     for function in public_functions(source):
@@ -191,8 +191,11 @@ def actions_name_their_actor(source: Source) -> Iterator[str]:
         named = [argument.arg for argument in given.kwonlyargs]
         if given.posonlyargs or given.args or given.vararg or given.kwarg:
             yield f"{function.lineno}: {function.name}() takes other than named keywords"
-        if named[:1] != ["by"] and f"{source.path}:{function.name}" not in FACTS:
-            yield f"{function.lineno}: the first keyword of {function.name}() is not by"
+        if (
+            named[:1] not in (["access"], ["principal"])
+            and f"{source.path}:{function.name}" not in FACTS
+        ):
+            yield f"{function.lineno}: {function.name}() does not begin with access or principal"
 
 
 def record_comes_last(source: Source) -> Iterator[str]:

@@ -254,7 +254,7 @@ def test_an_input_fits_its_action(one):
     assert not list(rules.input_problems(text, fields, vars(module.actions)))
 
 
-def rename(*, by, team, name, slug=None): ...
+def rename(*, access, team, name, slug=None): ...
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def rename(*, by, team, name, slug=None): ...
     ],
 )
 def test_an_input_that_does_not_fit_is_caught(arguments, fields):
-    text = f"actions.rename(by=self.access, team=self.team, {arguments})"
+    text = f"actions.rename(access=self.access, team=self.team, {arguments})"
     assert list(rules.input_problems(text, fields, {"rename": rename}))
 
 
@@ -281,13 +281,13 @@ def test_a_method_that_does_not_call_one_action_is_caught(text):
 @pytest.mark.parametrize(
     ("text", "fields"),
     [
-        ("actions.rename(by=a, team=t, **self.validated_data)", {"name": True, "slug": False}),
-        ("actions.rename(by=a, team=t, **self.validated_data)", {"name": True}),
-        ("actions.rename(by=a, team=t, name=self.validated_data['name'])", {"name": True}),
+        ("actions.rename(access=a, team=t, **self.validated_data)", {"name": True, "slug": False}),
+        ("actions.rename(access=a, team=t, **self.validated_data)", {"name": True}),
+        ("actions.rename(access=a, team=t, name=self.validated_data['name'])", {"name": True}),
         (
             "sent = dict(self.validated_data)\n"
             "team = find(sent.pop('team', None))\n"
-            "actions.rename(by=a, team=team, **sent)",
+            "actions.rename(access=a, team=team, **sent)",
             {"name": True, "team": False},
         ),
     ],

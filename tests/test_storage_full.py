@@ -160,9 +160,9 @@ def create_when_full(*arguments):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
 GitRepo.create = create_when_full
-ada = create_user(by=None, username="ada")
+ada = create_user(principal=None, username="ada")
 try:
-    create_repo(by=access_to_user(Principal(ada), ada), name="Api", slug="api")
+    create_repo(access=access_to_user(Principal(ada), ada), name="Api", slug="api")
 except Exception as error:
     print(as_api_error(error).code, Repo.objects.count())
 """

@@ -192,7 +192,7 @@ PAGES = ("changelist", "add", "change")
 class RowAction:
     """A button on the page of a row, with a page that asks for confirmation.
 
-    `act(by=…, row=…)` calls the action with the principal; `asks` describes its effect.
+    `act(principal=…, row=…)` calls the action with the principal; `asks` describes its effect.
     """
 
     name: str
@@ -242,11 +242,11 @@ class StaffAdmin(ModelAdminOfAny):
     change_list_template = "admin/staff_list.html"
     change_form_template = add_form_template = "admin/staff_form.html"
 
-    def add(self, by: Any, **values: Any) -> Model:
-        """Create a row by its action, and return it. `by` is the principal."""
+    def add(self, principal: Any, **values: Any) -> Model:
+        """Create a row by its action, and return it."""
         raise NotImplementedError
 
-    def change(self, by: Any, row: Any, **values: Any) -> None:
+    def change(self, principal: Any, row: Any, **values: Any) -> None:
         """Change a row by its action."""
         raise NotImplementedError
 
@@ -331,10 +331,10 @@ class StaffAdmin(ModelAdminOfAny):
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
         """Call the action: nothing else changes anything when a form was sent."""
-        by = cast("SiteRequest", request).principal
+        principal = cast("SiteRequest", request).principal
         if not change:
-            return self.add(by, **form.action_data)
-        self.change(by, form.instance, **form.action_data)
+            return self.add(principal, **form.action_data)
+        self.change(principal, form.instance, **form.action_data)
         return form.instance
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
@@ -400,7 +400,7 @@ class StaffAdmin(ModelAdminOfAny):
     def _act(self, request: HttpRequest, row: Any, action: RowAction) -> HttpResponse:
         row_name, back = str(row), self.address("change", row.pk)
         try:
-            action.act(by=cast("SiteRequest", request).principal, row=row)
+            action.act(principal=cast("SiteRequest", request).principal, row=row)
         except (ApiError, OperationalError) as refused:
             messages.error(request, cast("ApiError", as_api_error(refused)).detail)
             return HttpResponseRedirect(back)

@@ -30,14 +30,14 @@ from apps.repos.actions import create_repo
 from apps.uploads import actions, files
 
 people = User.objects.filter(username="ada")
-ada = people.first() or create_user(by=None, username="ada")
+ada = people.first() or create_user(principal=None, username="ada")
 repo = ada.repos.first() or create_repo(
-    by=access_to_user(Principal(ada), ada), name="Api", slug="api"
+    access=access_to_user(Principal(ada), ada), name="Api", slug="api"
 )
 {before}
 try:
     upload = actions.create_upload(
-        by=access_to(Principal(ada), repo), filename="a.bin", content=os.urandom(100_000)
+        access=access_to(Principal(ada), repo), filename="a.bin", content=os.urandom(100_000)
     )
     print("stored", upload.sha256)
 except Exception as error:
