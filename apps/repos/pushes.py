@@ -11,7 +11,7 @@ import datetime as dt
 import logging
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -31,7 +31,7 @@ from apps.git.repo import Distance, GitRepo
 from apps.git.run import SERVICE_LIMITS, GitError
 from apps.repos.commits import seek_commits
 from apps.repos.models import BRANCHES, PushJournal, Ref, Repo
-from apps.repos.rules import ZERO, RefMove, longest_chain
+from apps.repos.rules import ZERO, RefMove, find_chain
 from apps.repos.tips import known_columns, learn_tips, store_refs
 
 BATCH = 300
@@ -57,19 +57,32 @@ def open_journal(*, actor: User, repo: Repo, moves: Iterable[tuple[str, str, str
     return push
 
 
-def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> set[str]:
+def settle(
+    *,
+    repo: Repo,
+    push: uuid.UUID,
+    own: Sequence[RefMove] = (),
+    reported: Mapping[str, bool] | None = None,
+) -> set[str]:
     """Record the moves that git has made, and delete this push's journal. Return the refs of this
     push whose value on the disk could not be recorded: the push must not be acknowledged.
 
     Each journal step becomes an event of its own actor, so that concurrent pushes keep their order
     and their actors. `own`: the steps of this push, as its process remembers them. The journal may
-    have fewer: another push removes steps that do not start at the ref's current commit, and the
-    ref may return to such a start later.
+    have fewer: another push uses an equal step of the same actor for the same move. `reported`: the
+    refs of this push in git's report, and whether git has moved them. Steps that git has refused
+    are deleted first, without a lock, so that no other push takes them for moves.
 
     Many refs are settled in batches. If the process dies between two of them, the journal explains
     the rest. Steps of other pushes are settled too if everything fits into one batch; otherwise
     they are left to the worker.
     """
+    reported = reported or {}
+    refused = [name for name, is_moved in reported.items() if not is_moved]
+    for start in range(0, len(refused), BATCH):
+        names = refused[start : start + BATCH]
+        PushJournal.objects.filter(repo=repo, push=push, full_name__in=names).delete()
+    own = [move for move in own if reported.get(move.full_name, True)]
     own = own or [move_of(row, repo) for row in journal_of(repo).filter(push=push)]
     steps = defaultdict[str, list[RefMove]](list)
     for move in own:
@@ -79,7 +92,8 @@ def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> set[s
     doubted = set[str]()
     for names in batches(repo, refs if len(refs) <= BATCH else steps):
         moves = [move for name in names for move in steps.get(name, ())]
-        result = settle_refs(repo, names, moves, over=Q(push=push))
+        made = push if reported else None
+        result = settle_refs(repo, names, moves, over=Q(push=push), made=made)
         doubted |= {move.full_name for move in result.doubted}
     return doubted & steps.keys()
 
@@ -126,19 +140,30 @@ def batches(repo: Repo, names: Iterable[str]) -> list[list[str]]:
 
 
 def settle_refs(
-    repo: Repo, names: list[str], own: Sequence[RefMove], over: Q, *, believing: bool = False
+    repo: Repo,
+    names: list[str],
+    own: Sequence[RefMove],
+    over: Q,
+    *,
+    believing: bool = False,
+    made: uuid.UUID | None = None,
 ) -> FoundMoves:
     """Settle these refs in one transaction, under the repository's lock; return the moves.
 
     `over`: the condition for journal rows that are deleted even if git has not made their step.
-    `believing`: see `reconcile`.
+    `believing`: see `reconcile`. `made`: see `find_moves`.
     """
     journal = journal_of(repo).filter(full_name__in=names)
-    facts = read_facts(repo, find_moves(repo, names, journal, own, lambda _: True).moves)
+    facts = read_facts(repo, find_moves(repo, names, journal, own, lambda _: True, made).moves)
     with transaction.atomic():
         lock(repo)
         result = find_moves(
-            repo, names, journal.all(), own, lambda move: believing or is_believed(move, facts)
+            repo,
+            names,
+            journal.all(),
+            own,
+            lambda move: believing or is_believed(move, facts),
+            made,
         )
         journal.filter(Q(pk__in=result.used) | over).delete()
         if result.overtaken:
@@ -151,7 +176,7 @@ def settle_refs(
 class FoundMoves:
     """The moves that git has made, and the ids of used and of overtaken journal rows.
 
-    `doubted`: moves that the disk shows but that are not recorded.
+    `doubted`: moves that the disk shows or git has reported, but that are not recorded.
     """
 
     moves: list[RefMove] = field(default_factory=list)
@@ -166,14 +191,17 @@ def find_moves(
     journal: Iterable[PushJournal],
     own: Sequence[RefMove],
     believe: Callable[[RefMove], bool],
+    made: uuid.UUID | None = None,
 ) -> FoundMoves:
     """The steps of each ref from its stored head to git's current value.
 
     A chain of journal rows from the one to the other is used, with rows of the same actor for the
     same step: the push was sent again. Other rows that do not start at the current value are
-    overtaken: git may still move the ref back. Without a chain, the move is one step by the actor
-    whose step ends at the current value, if overtaken or `own` steps lead there, or `believe`
-    returns True. Otherwise the move is doubted, and the rows of the ref stay unchanged.
+    overtaken: git may still move the ref back. Without a chain, overtaken and `own` steps are used
+    too. Without any, the move is one step by the actor whose step ends at the current value, if
+    `believe` returns True. Otherwise the move is doubted, and the rows of the ref stay unchanged.
+    `made`: the push whose remaining rows git has reported as made. A row of it that fits nowhere is
+    doubted.
     """
     rows = defaultdict[str, list[PushJournal]](list)
     for row in journal:
@@ -184,32 +212,45 @@ def find_moves(
     result = FoundMoves()
     for name in names:
         start, end = stored.get(name, ZERO), present.get(name, ZERO)
-        to_come = [row for row in rows[name] if not row.is_overtaken]
-        chain = longest_chain(start, end, to_come)
+        done = {row.pk for row in rows[name] if row.push == made}
+        to_come = [row for row in rows[name] if not row.is_overtaken or row.pk in done]
+        chain = find_chain(start, end, to_come, done)
+        if chain is None:
+            chain = find_chain(
+                start, end, [*rows[name], *without_rows(own, name, rows[name])], done
+            )
         if chain is None:
             move = RefMove(repo, name, start, end, actors.get((name, end)))
-            if not (is_explained(move, announced) or believe(move)):
+            if not believe(move):
                 logger.error(UNEXPLAINED, repo.uuid, name, end, start)
                 result.doubted.append(move)
                 continue
             result.moves.append(move)
         steps = [move_of(row, repo) for row in chain or []]
         result.moves += steps
-        made = set(steps)
-        used = {row.pk for row in to_come if move_of(row, repo) in made}
+        if chain is not None:
+            missed = [row for row in rows[name] if row.pk in done and row not in chain]
+            result.doubted += [move_of(row, repo) for row in missed]
+        known = set(steps)
+        used = {row.pk for row in to_come if move_of(row, repo) in known}
+        used |= {row.pk for row in chain or [] if row.pk is not None}
         result.used += used
         result.overtaken += [row.pk for row in to_come if row.old != end and row.pk not in used]
     return result
 
 
-def is_explained(move: RefMove, steps: Iterable[RefMove]) -> bool:
-    """Whether announced steps of this ref lead from the old to the new value, in any order."""
-    of_ref = [
-        PushJournal(old=step.old, new=step.new)
-        for step in steps
-        if step.full_name == move.full_name
+def without_rows(
+    own: Iterable[RefMove], name: str, rows: Iterable[PushJournal]
+) -> list[PushJournal]:
+    """The `own` steps of this ref that have no row any more, as rows."""
+    steps = {(row.actor_id, row.old, row.new) for row in rows}
+    return [
+        PushJournal(repo=move.repo, actor=move.actor, full_name=name, old=move.old, new=move.new)
+        for move in own
+        if move.full_name == name
+        and move.actor is not None
+        and (move.actor.pk, move.old, move.new) not in steps
     ]
-    return longest_chain(move.old, move.new, of_ref) is not None
 
 
 def is_believed(move: RefMove, facts: GitFacts) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from threading import Thread
@@ -34,6 +34,7 @@ from apps.git.protocol import (
     PushRequest,
     Service,
     report,
+    reported_refs,
     with_refusals,
 )
 from apps.git.refs import new_name_problem, valid_ref_name
@@ -45,7 +46,7 @@ from apps.repos.models import BRANCHES, TAGS, PushJournal, Repo
 from apps.repos.models.protection import glob
 from apps.repos.models.ref import short_name, twin
 from apps.repos.pushes import MOST_NAMED, journal_of, open_journal, settle, stored_heads
-from apps.repos.rules import ZERO, RefMove, longest_chain, names_branches
+from apps.repos.rules import ZERO, RefMove, find_chain, names_branches
 
 MOST_REFS = 20_000
 """Most refs that one push may move. Imports have thousands of tags."""
@@ -119,13 +120,15 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
     accepted = [c for c in request.commands if c.ref not in refused]
     own = [RefMove(repo, c.ref, c.old, c.new, actor) for c in accepted]
     commands = request.without(refused) if refused else request.raw
+    reported: dict[str, bool] = {}
     with Feeder(commands + rest, body) as feeder:
         try:
             answer = run(repo, feeder, quota.most_of_push(left))
+            reported = reported_refs(answer, sideband=request.sideband)
             if UNPACKED in answer or not request.wants_report:
                 quota.add_pushed(repo, feeder.sent)
         finally:
-            doubted = settle(repo=repo, push=push, own=own)
+            doubted = settle(repo=repo, push=push, own=own, reported=reported)
             give_back_connection()
     if doubted:
         raise unavailable()
@@ -161,6 +164,7 @@ def accept_refs(
             if patterns(by.repo) == protected:
                 others = [command for command in request.commands if command.ref not in refused]
                 late = name_clashes(by.repo, others) | outdated_moves(by.repo, others)
+                late |= moved_meanwhile(by.repo, others)
                 refused = all_or_none(request, refused | late)
                 moves = [(c.ref, c.old, c.new) for c in others if c.ref not in refused]
                 push = open_journal(actor=now.user, repo=by.repo, moves=moves) if moves else None
@@ -200,11 +204,25 @@ def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
 def stale_moves(repo: Repo, request: PushRequest) -> dict[str, str]:
     """Refs that are not at the old value which the push names, with the reason for refusing them.
 
-    git itself compares the old value of a deletion only if it has that object. And a journal step
-    from a value that the ref never had could form a loop of moves that never happened.
+    git itself compares the old value of a deletion only if it has that object.
     """
     moved = [command for command in request.commands if command.old != ZERO]
     present = repo.git.refs() if moved else {}
+    return not_at_old_value(moved, present)
+
+
+def moved_meanwhile(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
+    """Refs that have left their old value since `stale_moves` has read the disk.
+
+    The caller holds the repository's lock. The journal is ordered by these locks, so each step in
+    it says where the ref was: see `find_chain`.
+    """
+    moved = [command for command in commands if command.old != ZERO]
+    present = repo.git.some_refs([command.ref for command in moved])
+    return not_at_old_value(moved, present)
+
+
+def not_at_old_value(moved: Sequence[Command], present: Mapping[str, str]) -> dict[str, str]:
     stale = [command for command in moved if present.get(command.ref) != command.old]
     return {command.ref: STALE for command in stale}
 
@@ -232,7 +250,7 @@ def outdated_moves(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
     unexplained = [
         (c.ref, stored[c.ref], c.old)
         for c in differing
-        if c.ref in stored and longest_chain(stored[c.ref], c.old, steps[c.ref]) is None
+        if c.ref in stored and find_chain(stored[c.ref], c.old, steps[c.ref]) is None
     ]
     git = repo.git.within(SECONDS)
     pairs = [(head, old) for _, head, old in unexplained if old != ZERO]
