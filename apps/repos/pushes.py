@@ -70,18 +70,15 @@ def settle(
     Each journal step becomes an event of its own actor, so that concurrent pushes keep their order
     and their actors. `own`: the steps of this push, as its process remembers them. The journal may
     have fewer: another push uses an equal step of the same actor for the same move. `reported`: the
-    refs of this push in git's report, and whether git has moved them. Steps that git has refused
-    are deleted first, without a lock, so that no other push takes them for moves.
+    refs of this push in git's report, and whether git has moved them. The journal gets this first,
+    without a lock, so that other pushes know it.
 
     Many refs are settled in batches. If the process dies between two of them, the journal explains
     the rest. Steps of other pushes are settled too if everything fits into one batch; otherwise
     they are left to the worker.
     """
     reported = reported or {}
-    refused = [name for name, is_moved in reported.items() if not is_moved]
-    for start in range(0, len(refused), BATCH):
-        names = refused[start : start + BATCH]
-        PushJournal.objects.filter(repo=repo, push=push, full_name__in=names).delete()
+    mark_steps(push, reported)
     own = [move for move in own if reported.get(move.full_name, True)]
     own = own or [move_of(row, repo) for row in journal_of(repo).filter(push=push)]
     steps = defaultdict[str, list[RefMove]](list)
@@ -92,10 +89,19 @@ def settle(
     doubted = set[str]()
     for names in batches(repo, refs if len(refs) <= BATCH else steps):
         moves = [move for name in names for move in steps.get(name, ())]
-        made = push if reported else None
-        result = settle_refs(repo, names, moves, over=Q(push=push), made=made)
+        result = settle_refs(repo, names, moves, over=Q(push=push))
         doubted |= {move.full_name for move in result.doubted}
     return doubted & steps.keys()
+
+
+def mark_steps(push: uuid.UUID, reported: Mapping[str, bool]) -> None:
+    """Delete the steps of a push that git has refused, and mark the others as made."""
+    steps = PushJournal.objects.filter(push=push)
+    refused = [name for name, is_moved in reported.items() if not is_moved]
+    for start in range(0, len(refused), BATCH):
+        steps.filter(full_name__in=refused[start : start + BATCH]).delete()
+    if len(refused) < len(reported):
+        steps.update(is_made=True)
 
 
 def reconcile(*, repo: Repo, believing: bool = True) -> int:
@@ -140,30 +146,19 @@ def batches(repo: Repo, names: Iterable[str]) -> list[list[str]]:
 
 
 def settle_refs(
-    repo: Repo,
-    names: list[str],
-    own: Sequence[RefMove],
-    over: Q,
-    *,
-    believing: bool = False,
-    made: uuid.UUID | None = None,
+    repo: Repo, names: list[str], own: Sequence[RefMove], over: Q, *, believing: bool = False
 ) -> FoundMoves:
     """Settle these refs in one transaction, under the repository's lock; return the moves.
 
     `over`: the condition for journal rows that are deleted even if git has not made their step.
-    `believing`: see `reconcile`. `made`: see `find_moves`.
+    `believing`: see `reconcile`.
     """
     journal = journal_of(repo).filter(full_name__in=names)
-    facts = read_facts(repo, find_moves(repo, names, journal, own, lambda _: True, made).moves)
+    facts = read_facts(repo, find_moves(repo, names, journal, own, lambda _: True).moves)
     with transaction.atomic():
         lock(repo)
         result = find_moves(
-            repo,
-            names,
-            journal.all(),
-            own,
-            lambda move: believing or is_believed(move, facts),
-            made,
+            repo, names, journal.all(), own, lambda move: believing or is_believed(move, facts)
         )
         journal.filter(Q(pk__in=result.used) | over).delete()
         if result.overtaken:
@@ -191,7 +186,6 @@ def find_moves(
     journal: Iterable[PushJournal],
     own: Sequence[RefMove],
     believe: Callable[[RefMove], bool],
-    made: uuid.UUID | None = None,
 ) -> FoundMoves:
     """The steps of each ref from its stored head to git's current value.
 
@@ -200,8 +194,7 @@ def find_moves(
     overtaken: git may still move the ref back. Without a chain, overtaken and `own` steps are used
     too. Without any, the move is one step by the actor whose step ends at the current value, if
     `believe` returns True. Otherwise the move is doubted, and the rows of the ref stay unchanged.
-    `made`: the push whose remaining rows git has reported as made. A row of it that fits nowhere is
-    doubted.
+    An `own` step that git has reported as made but that fits nowhere is doubted.
     """
     rows = defaultdict[str, list[PushJournal]](list)
     for row in journal:
@@ -212,7 +205,7 @@ def find_moves(
     result = FoundMoves()
     for name in names:
         start, end = stored.get(name, ZERO), present.get(name, ZERO)
-        done = {row.pk for row in rows[name] if row.push == made}
+        done = {row.pk for row in rows[name] if row.is_made}
         to_come = [row for row in rows[name] if not row.is_overtaken or row.pk in done]
         chain = find_chain(start, end, to_come, done)
         if chain is None:
@@ -230,7 +223,7 @@ def find_moves(
         result.moves += steps
         if chain is not None:
             missed = [row for row in rows[name] if row.pk in done and row not in chain]
-            result.doubted += [move_of(row, repo) for row in missed]
+            result.doubted += [move for row in missed if (move := move_of(row, repo)) in own]
         known = set(steps)
         used = {row.pk for row in to_come if move_of(row, repo) in known}
         used |= {row.pk for row in chain or [] if row.pk is not None}
