@@ -23,7 +23,7 @@ from django.db.models.functions import Lower
 from apps.core.access import Level
 from apps.core.body_limits import body_memory
 from apps.core.controls import CONTROLS, has_controls
-from apps.core.errors import BadRequest, unavailable
+from apps.core.errors import ApiError, BadRequest, Forbidden, unavailable
 from apps.core.locks import give_back_connection, lock
 from apps.core.slots import Hold
 from apps.git.history import distances
@@ -70,7 +70,8 @@ logger = logging.getLogger(__name__)
 def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     """Carry out a push; return the report that `git push` prints.
 
-    `body` yields the request. Errors: 400 for a malformed push, 503 while the command lists of
+    `body` yields the request. Errors: 400 for a malformed push, 403 if all refs are refused and the
+    client reads no report, 503 while the command lists of
     other pushes fill the memory, those of `accept_refs`, and those that the server raises if the
     client disconnects. Even then, refs that git has moved get their rows.
     """
@@ -79,16 +80,18 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
         return carry_out(by, request, rest, body)
 
 
-def refuse_all(body: Iterator[bytes], reason: str, caller: str) -> bytes:
-    """Refuse every ref of a push for one reason; return the report that `git push` prints.
+def refuse_all(body: Iterator[bytes], error: ApiError, caller: str) -> bytes:
+    """Refuse every ref of a push because of `error`; return the report that `git push` prints.
 
-    Errors: 400 for a malformed push, 503 as in `receive`.
+    Errors: 400 for a malformed push, 503 as in `receive`, `error` if the client reads no report.
     """
     with body_memory.hold(caller) as hold:
         request, _ = read_commands(reserve_memory(body, hold))
         drop(body)
-    refused = [(command.ref, reason) for command in request.commands]
-    return report(refused, sideband=request.sideband) if refused and request.wants_report else b""
+    refused = [(command.ref, error.detail) for command in request.commands]
+    if refused and not request.wants_report:
+        raise error
+    return report(refused, sideband=request.sideband) if refused else b""
 
 
 def reserve_memory(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
@@ -116,7 +119,9 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
         log_refused(by, refused)
     if push is None:
         drop(body)
-        return report(refused.items(), sideband=request.sideband) if request.wants_report else b""
+        if not request.wants_report:
+            raise Forbidden("forbidden", f"The push is refused: {listed(refused)}.")
+        return report(refused.items(), sideband=request.sideband)
     accepted = [c for c in request.commands if c.ref not in refused]
     own = [RefMove(repo, c.ref, c.old, c.new, actor) for c in accepted]
     commands = request.without(refused) if refused else request.raw
@@ -138,10 +143,15 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
 
 
 def log_refused(by: RepoAccess, refused: dict[str, str]) -> None:
-    """Log one line about the refused refs, with the names of at most `MOST_LOGGED`."""
+    """Log one line about the refused refs."""
+    logger.info("Refused push to %s by %s: %s", by.repo.path, by.user, listed(refused))
+
+
+def listed(refused: dict[str, str]) -> str:
+    """The refused refs with the reasons as text, at most `MOST_LOGGED` of them."""
     named = [f"{ref[:200]!a} ({refused[ref]})" for ref in [*refused][:MOST_LOGGED]]
     others = f" and {len(refused) - len(named)} more" if len(refused) > len(named) else ""
-    logger.info("Refused push to %s by %s: %s%s", by.repo.path, by.user, ", ".join(named), others)
+    return ", ".join(named) + others
 
 
 def accept_refs(
