@@ -179,6 +179,17 @@ class FoundMoves:
     overtaken: list[int] = field(default_factory=list)
     doubted: list[RefMove] = field(default_factory=list)
 
+    def use(
+        self, repo: Repo, chain: Sequence[PushJournal], to_come: Sequence[PushJournal], end: str
+    ) -> None:
+        """Add the steps of a chain, with equal rows, and the rows that it overtakes."""
+        self.moves += (steps := [move_of(row, repo) for row in chain])
+        known = set(steps)
+        used = {row.pk for row in to_come if move_of(row, repo) in known}
+        used |= {row.pk for row in chain if row.pk}
+        self.used += used
+        self.overtaken += [row.pk for row in to_come if row.old != end and row.pk not in used]
+
 
 def find_moves(
     repo: Repo,
@@ -205,13 +216,10 @@ def find_moves(
     result = FoundMoves()
     for name in names:
         start, end = stored.get(name, ZERO), present.get(name, ZERO)
-        done = {row.pk for row in rows[name] if row.is_made}
-        to_come = [row for row in rows[name] if not row.is_overtaken or row.pk in done]
-        chain = find_chain(start, end, to_come, done)
-        if chain is None:
-            chain = find_chain(
-                start, end, [*rows[name], *without_rows(own, name, rows[name])], done
-            )
+        to_come = [row for row in rows[name] if row.is_made or not row.is_overtaken]
+        chain = chain_of_ref(
+            start, end, to_come, [*rows[name], *without_rows(own, name, rows[name])]
+        )
         if chain is None:
             move = RefMove(repo, name, start, end, actors.get((name, end)))
             if not believe(move):
@@ -219,17 +227,20 @@ def find_moves(
                 result.doubted.append(move)
                 continue
             result.moves.append(move)
-        steps = [move_of(row, repo) for row in chain or []]
-        result.moves += steps
+        result.use(repo, chain or [], to_come, end)
         if chain is not None:
-            missed = [row for row in rows[name] if row.pk in done and row not in chain]
-            result.doubted += [move for row in missed if (move := move_of(row, repo)) in own]
-        known = set(steps)
-        used = {row.pk for row in to_come if move_of(row, repo) in known}
-        used |= {row.pk for row in chain or [] if row.pk is not None}
-        result.used += used
-        result.overtaken += [row.pk for row in to_come if row.old != end and row.pk not in used]
+            missed = [row for row in to_come if row.is_made and row not in chain]
+            result.doubted += [step for row in missed if (step := move_of(row, repo)) in own]
     return result
+
+
+def chain_of_ref(
+    start: str, end: str, to_come: Sequence[PushJournal], announced: Sequence[PushJournal]
+) -> list[PushJournal] | None:
+    """The chain of steps that are to come; without one, of all announced steps."""
+    made = {row.pk for row in to_come if row.is_made}
+    chain = find_chain(start, end, to_come, made)
+    return find_chain(start, end, announced, made) if chain is None else chain
 
 
 def without_rows(
