@@ -217,9 +217,8 @@ def find_moves(
     for name in names:
         start, end = stored.get(name, ZERO), present.get(name, ZERO)
         to_come = [row for row in rows[name] if row.is_made or not row.is_overtaken]
-        chain = chain_of_ref(
-            start, end, to_come, [*rows[name], *without_rows(own, name, rows[name])]
-        )
+        every = [*rows[name], *without_rows(own, name, rows[name])]
+        chain = chain_of_ref(start, end, to_come, every)
         if chain is None:
             move = RefMove(repo, name, start, end, actors.get((name, end)))
             if not believe(move):
