@@ -234,7 +234,8 @@ def reported_refs(answer: bytes, *, sideband: bool = False) -> dict[str, bool]:
     packets = _packets(answer)
     if packets is not None and sideband:
         packets = _packets(b"".join(packet[1:] for packet in packets if packet[:1] == _REPORT_BAND))
-    lines = (packet.decode("utf-8", "surrogateescape").split() for packet in packets or [])
+    texts = (packet.decode("utf-8", "surrogateescape") for packet in packets or [])
+    lines = [text.removesuffix("\n").split(" ", 2) for text in texts]
     return {words[1]: words[0] == "ok" for words in lines if words[0] in {"ok", "ng"}}
 
 
