@@ -1,4 +1,4 @@
-"""What an `Idempotency-Key` costs: a new reply without one, with one, and the kept answer again.
+"""Time of an `Idempotency-Key`: a new reply without and with one, and a replayed answer.
 
     .venv/bin/python bench/idempotency.py
 

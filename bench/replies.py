@@ -1,4 +1,4 @@
-"""What reading a thread of 10,000 replies costs beside one of 100. See bench/README.md.
+"""Time of reading a thread with 10,000 replies, compared with 100 replies. See bench/README.md.
 
     .venv/bin/python bench/replies.py
 

@@ -1,6 +1,7 @@
-"""Makes repositories, threads, pulls and reviews by the actions that the API calls: these write
-events and counters, and create the directory of a repository. See tests/factories.py for rows
-without them.
+"""Creates repositories, threads, pulls and reviews by the actions of the API, with their events,
+counters and files.
+
+tests/factories.py creates rows without these.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from tests.principals import access_of, space_access_of
 
 
 class MakeByActions:
-    """One object per test, which knows the tokens of people; names are numbered if not given."""
+    """One object for each test. It has the tokens of people, and makes up names by number."""
 
     def __init__(self) -> None:
         self.numbers = count(1)
         self.tokens: dict[int, str] = {}
 
     def token(self, user: User) -> str:
-        """The text of this user's token, which the first call makes."""
+        """The text of this user's token, which the first call creates."""
         if user.pk not in self.tokens:
             self.tokens[user.pk] = text = new_token()
             ApiTokenFactory.create(user=user, text=text)
         return self.tokens[user.pk]
 
     def with_token(self, user: User) -> User:
-        """The same user, for whom a token has been made."""
+        """The user, with a token."""
         self.token(user)
         return user
 

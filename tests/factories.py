@@ -1,6 +1,6 @@
-"""Rows for tests, one factory a model. Factories write no events and check no rules: a test calls
-actions or the API for what it tests.
+"""Rows for tests, with one factory for each model.
 
+Factories record no events and check no rules: use actions or the API for whatever a test is about.
 `UserFactory.create(username="alice")`, `UserFactory.create(staff=True)`,
 `MemberFactory.create(team=acme, viewer=True)`.
 """
@@ -47,7 +47,7 @@ class UserFactory(DjangoModelFactory[User]):
 
 
 class ApiTokenFactory(DjangoModelFactory[ApiToken]):
-    """`text` is the token itself; the row has only its digest and its first characters."""
+    """`text` is the token; the row stores only its digest and its first characters."""
 
     class Meta:
         model = ApiToken
@@ -108,7 +108,7 @@ class MemberFactory(DjangoModelFactory[Member]):
 
 
 class RepoFactory(DjangoModelFactory[Repo]):
-    """A row without a directory, which `actions.create_repo` makes. `owner`: a team or a user."""
+    """A row without the directory of `actions.create_repo`. `owner` is a team or a user."""
 
     class Meta:
         model = Repo
@@ -123,7 +123,7 @@ class RepoFactory(DjangoModelFactory[Repo]):
 
 
 class ForkFactory(DjangoModelFactory[Fork]):
-    """The rows of a completed fork; nothing is copied. `owner` is a team or a user."""
+    """The rows of a completed fork, without its copy. `owner` is a team or a user."""
 
     class Meta:
         model = Fork
@@ -183,7 +183,7 @@ class ThreadFactory(DjangoModelFactory[Thread]):
 
 
 class ReplyFactory(DjangoModelFactory[Reply]):
-    """A reply below its `parent`, if it has one; the counters of the thread stay as they are."""
+    """A reply to its `parent` if there is one; counters of the thread do not change."""
 
     class Meta:
         model = Reply

@@ -47,7 +47,7 @@ ONLY_IN_TEAMS = {"V", "M", "D"}
 
 @dataclass(frozen=True)
 class Cell:
-    """One person who tries one operation below one owner, and the status that it must have."""
+    """A person who tries an operation below one owner, and the expected status."""
 
     operation: str
     case: str
@@ -63,9 +63,8 @@ class Cell:
 
     @property
     def aim(self) -> tuple[Visibility, str]:
-        """Cells of a row with the same aim share one path: none of its parts belongs to one person.
-
-        Everybody who may merge needs a pull of their own, since a merge cannot be undone.
+        """Cells of a row with the same aim share a path, which belongs to no single person. People
+        who may merge need a pull of their own, because a merge cannot be undone.
         """
         merges = self.operation.endswith("/merge") and self.status < 400
         return (
@@ -102,7 +101,7 @@ CELLS = list(read_cells())
 
 
 class PermissionCase:
-    """Makes the request of a cell, and such rows as the person must have made themself."""
+    """Makes the request of a cell, and rows that the person must have created."""
 
     def __init__(self, cell: Cell, sample: SampleData, folders: pytest.TempPathFactory) -> None:
         self.cell, self.sample, self.make, self.folders = cell, sample, sample.make, folders
@@ -112,9 +111,8 @@ class PermissionCase:
         self.author = self.person if cell.case == "own" else sample.zoe
 
     def request(self) -> tuple[str, str]:
-        """The method and the path, with its query string if the case is one.
-
-        What is streamed is asked for with HEAD, which does the same checks and begins no stream.
+        """The method and the path, with the query string if the case is one. Streams are requested
+        by HEAD, which does the same checks.
         """
         method, _, text = self.cell.operation.partition(" ")
         text += self.cell.case if self.cell.case.startswith("?") else ""
@@ -141,7 +139,7 @@ class PermissionCase:
         return self.name if self.cell.case == "oneself" else words[self.cell.case]
 
     def uuid(self) -> object:
-        """The UUID of an invite, a ping, a rate limit, an upload or a token, as the path says."""
+        """The UUID of an invite, a ping, a rate limit, an upload or a token, by the path."""
         if "/signup-invites/" in self.cell.operation:
             return self.invite()
         if "/uploads/" in self.cell.operation:
@@ -170,7 +168,7 @@ class PermissionCase:
             return self.make.upload(self.repo, by=self.sample.zoe).uuid
 
     def ping(self) -> object:
-        """By an event that only its author may read: of a token of theirs."""
+        """The id of an event about a token, which only its owner may read."""
         self.token()
         event = Event.objects.filter(private_to=self.author.pk).latest("id")
         return Ping.objects.create(event=event, user=self.author, kind=PingKind.ADDED).uuid
@@ -227,11 +225,11 @@ class PermissionCase:
         return self.of
 
     def commit(self) -> str:
-        """One that no branch leads to."""
+        """A commit outside all branches."""
         return code_of(self.repo).commit_with({b"README": b"Slow.\n", b"src/a": b""})
 
     def comparison(self) -> str:
-        """Of that commit with itself."""
+        """A comparison of that commit with itself."""
         return f"{self.commit()}...{self.commit()}"
 
     def path(self) -> str:

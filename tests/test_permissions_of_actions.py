@@ -1,5 +1,5 @@
-"""The actions refuse by themselves what the API refuses: each cell of `permissions.csv` that
-changes something, tried on the action with the access of its person, and no view in between.
+"""Actions refuse the same as the API: each cell of `permissions.csv` with a write, tried on the
+action with the access of its person, without a view.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.once
 
 
 class Call:
-    """What an action is given in place of a request: the caller's access, rows and values."""
+    """The arguments of an action, in place of a request: the caller's access, rows and values."""
 
     def __init__(self, case: PermissionCase, path: str) -> None:
         name = PEOPLE[case.cell.who]
@@ -72,7 +72,7 @@ class Call:
 
     @property
     def own_space(self) -> Any:
-        """Nobody has one, and is refused before it matters."""
+        """An anonymous caller has none, and is refused before."""
         return space_access_of(self.user, self.user or self.repo.owner)
 
     @property
@@ -85,7 +85,7 @@ class Call:
 
     @property
     def named(self) -> User:
-        """The person whom the body names; else the caller, or for nobody somebody."""
+        """The person in the body; else the caller, or anybody for an anonymous one."""
         somebody = self.user.username if self.user else "zoe"
         return User.objects.get(username=self.body.pop("username", somebody))
 
@@ -213,14 +213,14 @@ def rows() -> Iterator[Any]:
     """The cells of each operation, of one owner at a time."""
     found: dict[tuple[str, str], list[Cell]] = {}
     for cell in WRITES:
-        if cell.status != 404:  # where there is no row, there is nothing to call an action with
+        if cell.status != 404:  # without a row there is no action to call
             found.setdefault((cell.operation, cell.owner), []).append(cell)
     for (operation, owner), cells in found.items():
         yield pytest.param(cells, id=operation.replace("{owner}", owner), marks=OWNERS[owner])
 
 
 def refusal(cell: Cell, call: Call) -> tuple[int, str] | None:
-    """Status and code with which the action refuses; None when it does what it should."""
+    """Status and code of the refusal; None if the action succeeds."""
     try:
         ACTIONS[cell.operation](call)
     except ApiError as error:

@@ -14,7 +14,7 @@ from tests.principals import principal_of, team_access_of
 
 @pytest.fixture
 def place(make, alice):
-    """A team, a repository, a thread, a pull and a token, each with Über in what is searched."""
+    """A team, a repository, a thread, a pull and a token with "Über" in the searched text."""
     team = TeamFactory.create(slug="core", owner=alice)
     update_team(by=team_access_of(alice, team), name="Über (Core)", slug="core")
     repo = make.repo(team, "api", by=alice, description="Über (alles)")

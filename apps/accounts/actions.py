@@ -21,7 +21,7 @@ from apps.accounts.models import (
 )
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import proven_address
-from apps.core.changes import Told, given, set_changed
+from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid, NotFound
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
@@ -122,7 +122,7 @@ def update_user(
     lock(user)
     if address not in {None, "", user.email}:
         by.check_staff()
-    changes = Told(user, *PUBLIC)
+    changes = ChangeReport(user, *PUBLIC)
     values = given(display_name=display_name, wants_mail=wants_mail, email=address)
     values |= given(is_staff=is_staff, theme=theme, has_shortcuts=has_shortcuts)
     changed = set_changed(user, values)
@@ -146,7 +146,7 @@ def confirm_email(*, by: Principal, proof: str) -> None:
     by.check_may_change()
     user = by.user
     lock(user)
-    changes = Told(user, *PUBLIC)
+    changes = ChangeReport(user, *PUBLIC)
     user.email = proven_address(user, proof)
     _save(user, ["email", *_end_proofs(user)])
     record(Kind.USER_UPDATED, actor=user, about=user, data=changes.data(["email"]))
@@ -169,7 +169,7 @@ def change_password(*, by: Principal, user: User, password: str) -> None:
         lock(user)
         if (user.credentials_version, user.password) != before:
             raise Conflict("invalid_transition", "The account has been changed in the meantime.")
-        changes = Told(user, *PUBLIC)
+        changes = ChangeReport(user, *PUBLIC)
         user.password = hashed
         user.save(update_fields=["password", *_end_proofs(user)])
         record(Kind.USER_UPDATED, actor=by.user, about=user, data=changes.data(["password"]))
@@ -202,7 +202,7 @@ def reactivate_user(*, by: Principal, user: User) -> None:
     lock(user)
     if user.is_active:
         return
-    changes = Told(user, *PUBLIC)
+    changes = ChangeReport(user, *PUBLIC)
     user.is_active = True
     user.save(update_fields=["is_active", *_end_proofs(user)])
     record(Kind.USER_UPDATED, actor=by.user, about=user, data=changes.data(["is_active"]))

@@ -94,7 +94,7 @@ class UserAdmin(StaffAdmin):
         ),
     )
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         key = text.lower()
         if "@" in key:
             return rows.filter(begins("email_key", key))
@@ -192,7 +192,7 @@ class TokenAdmin(StaffAdmin):
         ),
     )
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if text.startswith(TOKEN_PREFIX):
             return rows.filter(token_prefix=text[:PREFIX_LENGTH])
         return rows.filter(Q(user__in=people(text)) | uuids(text))
@@ -300,7 +300,7 @@ class InviteAdmin(StaffAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return Invite.objects.not_deleted().select_related(*self.list_select_related)
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if "@" in text:
             return rows.filter(begins("email_key", text.lower()))
         person = Q(accepted_by__in=people(text)) | Q(created_by__in=people(text))

@@ -18,7 +18,7 @@ from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.availability import REPO_SLUGS
-from apps.core.changes import Told, differing, given, set_changed
+from apps.core.changes import ChangeReport, differing, given, set_changed
 from apps.core.errors import ApiError, Conflict, Invalid, unavailable
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
@@ -114,7 +114,7 @@ def update_repo(
     if not changed:
         return
     _check_values(repo, values, changed)
-    changes = [Told(repo, *PUBLIC), *(Told(fork, "visibility") for fork in forks)]
+    changes = [ChangeReport(repo, *PUBLIC), *(ChangeReport(fork, "visibility") for fork in forks)]
     _save(repo, values)
     _hide(forks, repo.visibility)
     record(Kind.REPO_UPDATED, actor=by.user, about=repo, data=changes[0].data(changed))

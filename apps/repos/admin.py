@@ -107,7 +107,7 @@ class RepoAdmin(StaffAdmin):
         upstreams = (f"upstream__{owner}" for owner in OWNERS)
         return super().get_queryset(request).select_related(*OWNERS, *upstreams)
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(under(text))
 
     def change(self, by: Principal, row: Any, **values: Any) -> None:
@@ -175,7 +175,7 @@ class ProtectionAdmin(StaffAdmin):
         counted = Subquery(own.annotate(number=Count("pk")).values("number"))
         return rows.annotate(approver_count=counted)
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(repo__in=Repo.objects.filter(under(text)).values("pk"))
 
     def change(self, by: Principal, row: Any, **values: Any) -> None:
@@ -217,7 +217,7 @@ class ForkAdmin(StaffAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return Fork.objects.with_paths()
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(upstream__in=Repo.objects.filter(under(text)).values("pk"))
 
     @admin.display(description="upstream")

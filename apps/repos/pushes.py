@@ -137,7 +137,7 @@ def batches(repo: Repo, names: Iterable[str]) -> list[list[str]]:
     if len(refs) <= BATCH:
         return [refs]
     first = {BRANCHES + repo.default_branch}.union(
-        *(follower.together(repo, refs) for follower in followers())
+        *(hook.linked_refs(repo, refs) for hook in push_hooks())
     )
     refs.sort(key=lambda name: name not in first)
     size = max(BATCH, len(first.intersection(refs)))
@@ -290,7 +290,7 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
     """Store the heads, update the pulls, and write the events: of the moves, then of the pulls.
 
     Call it inside a transaction that holds the repository's lock, with what `read_facts` returned
-    before. Followers lock rows of theirs, so they come before the first event, which takes the
+    before. The hooks lock rows, so they run before the first event is written, which takes the
     event lock.
     """
     if not moves:
@@ -304,7 +304,7 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
             repo.default_branch = branches[0]
             repo.git.set_head_branch(repo.default_branch)
     repo.save(update_fields=["pushed_at", "is_empty", "default_branch"])
-    later = [event for one in followers() for event in one.follow(repo, moves, facts)]
+    later = [event for hook in push_hooks() for event in hook.apply(repo, moves, facts)]
     seek_commits(repo.pk)
     events = [Change(one.kind, one.actor, one, move_data(one, facts)) for one in moves]
     record_all([*events, *later])
@@ -351,8 +351,8 @@ def read_facts(repo: Repo, moves: Sequence[RefMove], known: GitFacts | None = No
     heads = [(move.full_name, move.new) for move in last_moves(moves) if move.new != ZERO]
     with suppress(GitError):  # the worker tries again
         learn_tips(git, heads, facts)
-    for follower in followers():
-        follower.read(repo, moves, facts)
+    for hook in push_hooks():
+        hook.prepare(repo, moves, facts)
     return facts
 
 
@@ -386,22 +386,22 @@ def distance_of(move: RefMove, facts: GitFacts) -> Distance | None:
     return facts.ask(distance_if_told, git, old, new)
 
 
-class Follower(Protocol):
+class PushHook(Protocol):
     """A module of `settings.AFTER_PUSH`. Its functions are called for every push and merge."""
 
-    def together(self, repo: Repo, names: Collection[str]) -> set[str]:
+    def linked_refs(self, repo: Repo, names: Collection[str]) -> set[str]:
         """The refs among `names` that must be settled in one transaction."""
 
-    def read(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
-        """Ask git the questions that `follow` will have, before the lock; store them in `facts`."""
+    def prepare(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
+        """Ask git the questions of `apply` before the lock, and store the answers in `facts`."""
 
-    def follow(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]:
+    def apply(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]:
         """Write rows, under the lock and after the heads; return the events."""
 
 
-def followers() -> list[Follower]:
+def push_hooks() -> list[PushHook]:
     """The modules of `settings.AFTER_PUSH`."""
-    return [cast("Follower", import_module(name)) for name in settings.AFTER_PUSH]
+    return [cast("PushHook", import_module(name)) for name in settings.AFTER_PUSH]
 
 
 def point_head_on_commit(repo: Repo) -> None:

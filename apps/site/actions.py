@@ -1,6 +1,7 @@
-"""What changes the site and its rate limits: actions of staff.
+"""Actions of staff: changes of the site's settings and rate limits.
 
-Each is one transaction, one change and its event. `by` None is the operator at the command line.
+Each is one transaction with one change and its event. `by` is None for an operator at the command
+line.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ def update_site_settings(
     signups_enabled: bool | None = None,
     signups_require_invite: bool | None = None,
 ) -> SiteSettings:
-    """Change what is given, and return the settings. Locks them. 403 `staff_required`.
+    """Change the given settings and return all. Locks them. 403 `staff_required`.
 
-    Values are checked by the request serializer. What is the same already makes no event.
+    The request serializer validates the values. Without a change there is no event.
     """
     actor = _staff(by)
-    wanted = given(
+    values = given(
         rate_limits_enabled=rate_limits_enabled,
         signup_invite_creators=signup_invite_creators,
         signup_invite_max_per_24h=signup_invite_max_per_24h,
@@ -48,7 +49,7 @@ def update_site_settings(
     )
     row = SiteSettings.load()
     lock(row)
-    changed = set_changed(row, wanted)
+    changed = set_changed(row, values)
     if changed:
         row.save(update_fields=[*changed, *_stamp(row, actor)])
         limits.changed()
@@ -65,9 +66,9 @@ def create_rate_limit(
     window_seconds: int,
     is_enabled: bool = True,
 ) -> RateLimit:
-    """Limit a rate scope from the next request on. The request serializer checks the bounds.
+    """Limit a rate scope from the next request on. The request serializer validates the numbers.
 
-    Errors: 403 `staff_required`, 422 for a rate scope that is none, 409 `rate_limit_exists`.
+    Errors: 403 `staff_required`, 422 for an unknown rate scope, 409 `rate_limit_exists`.
     """
     actor = _staff(by)
     row = RateLimit(
@@ -92,16 +93,16 @@ def update_rate_limit(
     window_seconds: int | None = None,
     is_enabled: bool | None = None,
 ) -> None:
-    """Change what is given. Locks the row. Errors as in `create_rate_limit`."""
+    """Change the given values. Locks the row. Errors as in `create_rate_limit`."""
     actor = _staff(by)
-    wanted = given(
+    values = given(
         scope=None if scope is None else checked_rate_scope(scope),
         max_requests=max_requests,
         window_seconds=window_seconds,
         is_enabled=is_enabled,
     )
     lock(rate_limit)
-    changed = set_changed(rate_limit, wanted)
+    changed = set_changed(rate_limit, values)
     if not changed:
         return
     _save(rate_limit, [*changed, *_stamp(rate_limit, actor)])
@@ -111,7 +112,7 @@ def update_rate_limit(
 
 @transaction.atomic
 def delete_rate_limit(*, by: Principal | None, rate_limit: RateLimit) -> None:
-    """Delete a limit; what it has counted is forgotten in time. Locks it. 403 `staff_required`."""
+    """Delete a limit; its counters expire. Locks it. 403 `staff_required`."""
     actor = _staff(by)
     lock(rate_limit)
     RateLimit.objects.filter(pk=rate_limit.pk).delete()
@@ -129,7 +130,7 @@ def _about(row: RateLimit) -> dict[str, Any]:
 
 
 def _save(row: RateLimit, fields: list[str] | None = None) -> None:
-    """Store a limit and let it hold; 409 where its rate scope has another one."""
+    """Save a limit and put it into force; 409 if its rate scope already has one."""
     try:
         with transaction.atomic():
             row.save(update_fields=fields)
@@ -140,7 +141,7 @@ def _save(row: RateLimit, fields: list[str] | None = None) -> None:
 
 
 def _staff(by: Principal | None) -> Person | None:
-    """Who acts: one of the staff, else 401, 403 `staff_required`; None is the operator."""
+    """The acting member of staff, else 401 or 403 `staff_required`; None for the operator."""
     if by is None:
         return None
     actor = by.user
@@ -149,6 +150,6 @@ def _staff(by: Principal | None) -> Person | None:
 
 
 def _stamp(row: Any, actor: Person | None) -> tuple[str, str]:
-    """Set who changes the row and when, without saving; returns the names of both fields."""
+    """Set `updated_at` and `updated_by`, without saving; returns their names."""
     row.updated_at, row.updated_by = timezone.now(), actor
     return "updated_at", "updated_by"

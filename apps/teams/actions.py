@@ -8,7 +8,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
-from apps.core.changes import Told, given, set_changed
+from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
@@ -41,7 +41,7 @@ def update_team(*, by: TeamAccess, name: str, slug: str, is_active: bool | None 
     by.require_change(Level.OWNER)
     team = by.team
     lock(team)
-    former, changes = team.slug, Told(team, "name", "slug", "is_active")
+    former, changes = team.slug, ChangeReport(team, "name", "slug", "is_active")
     changed = set_changed(team, given(name=name, slug=slug, is_active=is_active))
     if not changed:
         return

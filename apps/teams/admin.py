@@ -52,7 +52,7 @@ class TeamAdmin(StaffAdmin):
         ("Record", {"fields": ("uuid", "created_at", "updated_at")}),
     )
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(begins("slug", text.lower()))
 
     def change(self, by: Principal, row: Any, **values: Any) -> None:

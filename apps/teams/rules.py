@@ -25,8 +25,8 @@ def check_may_set(by: TeamAccess, *roles: str) -> None:
 
     Reads the caller's role again; call it while the team is locked.
     """
-    access = access_to_team(by.principal, by.team)
-    access.require(Level.OWNER if OWNERS_ONLY.intersection(roles) else Level.ADMIN)
+    current = access_to_team(by.principal, by.team)
+    current.require(Level.OWNER if OWNERS_ONLY.intersection(roles) else Level.ADMIN)
 
 
 def check_not_last_owner(member: Member) -> None:

@@ -88,7 +88,7 @@ class ThreadAdmin(StaffAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return Thread.objects.existing().select_related(*self.list_select_related)
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if "/" not in text:
             return written_by(rows, text)
         path, number = split(text)
@@ -137,7 +137,7 @@ class ReplyAdmin(StaffAdmin):
         rows = Reply.objects.filter(thread__deleted_at=None)
         return rows.select_related(*self.list_select_related)
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if "/" not in text:
             return written_by(rows, text)
         path, number = split(text)

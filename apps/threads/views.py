@@ -13,7 +13,7 @@ from apps.core.access import Level
 from apps.core.lookup import Missing, get_or_missing
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
-from apps.core.rows import values_of
+from apps.core.statements import values_of
 from apps.core.views import ApiViewSet
 from apps.repos.access import RepoScoped
 from apps.threads import actions

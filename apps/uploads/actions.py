@@ -48,7 +48,7 @@ def _add(by: RepoAccess, upload: Upload, temporary: Path) -> Upload:
     """Publish the file, then save the row. The file's lock prevents its removal in between."""
     upload.repo = by.locked()
     hold(f"uploads of person {by.user.pk}")
-    rules.check_share(by.user, upload.size)
+    rules.check_daily_limit(by.user, upload.size)
     hold(files.lock_name(upload.sha256))
     files.publish(temporary, upload.sha256)
     upload.save(force_insert=True)

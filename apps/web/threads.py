@@ -9,7 +9,7 @@ from django.http import Http404, HttpResponse, HttpResponseRedirect
 
 from apps.core.access import Level
 from apps.core.errors import Invalid
-from apps.core.rows import values_of
+from apps.core.statements import values_of
 from apps.pulls.queries import get_pull
 from apps.repos.access import RepoAccess
 from apps.threads import actions

@@ -1,4 +1,4 @@
-"""Staff changes users, tokens and invites: by the API's actions, with its reasons to refuse."""
+"""Staff changes users, tokens and invites by the actions of the API, with the same refusals."""
 
 import re
 
@@ -46,7 +46,9 @@ def test_a_profile_is_changed_as_over_the_api(staff, events):
 
 
 def test_an_old_page_writes_only_what_was_changed_on_it(staff, sam, bob, events):
-    """Somebody else has taken the staff's rights meanwhile: they are not given back."""
+    """Another member of staff has removed the staff flag meanwhile: an old form does not set it
+    again.
+    """
     actions.update_user(by=principal_of(sam), user=bob, is_staff=True)
     shown = staff.get(row_url(bob)).inputs()
     assert shown["is_staff"] == "on"

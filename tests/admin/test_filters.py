@@ -1,4 +1,4 @@
-"""The filters beside the lists of the admin."""
+"""Filters of the lists of the admin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.principals import access_of, principal_of
 
 @pytest.fixture
 def shown(staff):
-    """`shown(User, "staff=others")` are the rows of that list, by their names."""
+    """`shown(User, "staff=others")` are the names of the rows in that list."""
 
     def rows(model, question):
         page = staff.get(f"{admin_url(model)}?{question}").gives()

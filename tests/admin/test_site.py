@@ -1,4 +1,4 @@
-"""Staff changes settings and rate limits, and sees how far these are used."""
+"""Staff changes settings and rate limits, and reads the usage of these."""
 
 import re
 

@@ -57,7 +57,7 @@ def test_a_lock_shows_what_another_has_changed(make, acme, alice):
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's own")
 @pytest.mark.django_db(transaction=True)
 def test_rows_that_point_to_a_locked_one_are_written_meanwhile(make, alice):
-    """Else their writer, at the commit, would wait with the order of events in its hands."""
+    """Else the other writer would wait at its commit while it holds the event lock."""
 
     def found_a_team() -> None:
         create_team(by=principal_of(alice), name="Meanwhile", slug="meanwhile")

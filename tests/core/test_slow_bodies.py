@@ -1,4 +1,4 @@
-"""What is asked once more when a body has come slowly: the caller may have lost something since."""
+"""Access is checked again after a slow body: the caller may have lost it meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.principals import principal_of, team_access_of
 
 
 class SlowBody(BytesIO):
-    """A request's stream, during which something happens."""
+    """A request's stream; a function is called while it is read."""
 
     def __init__(self, body, meanwhile):
         super().__init__(orjson.dumps(body))

@@ -16,7 +16,7 @@ from apps.events.frames import bodies_for
 from apps.events.models import Event, Key
 from apps.events.scopes import EventScope, Selection
 from apps.pulls import actions as pulls
-from apps.pulls import bodies
+from apps.pulls import event_bodies
 from apps.repos.models import Repo, Visibility
 from apps.threads import actions as threads
 from apps.threads.models import Reply
@@ -169,7 +169,7 @@ def test_bodies_are_safe_and_of_many_lines(make, repo, alice, bob):
 
 
 def test_long_bodies_are_left_out(make, repo, alice, bob, monkeypatch):
-    monkeypatch.setattr(bodies, "LONGEST", 30)
+    monkeypatch.setattr(event_bodies, "LONGEST", 30)
     make.thread(repo, by=alice, body="x" * 22)
     assert last(bob, repo) == f"<p>{'x' * 22}</p>"
     make.thread(repo, by=alice, body="x" * 23)

@@ -1,4 +1,4 @@
-"""The actions of pulls and reviews refuse by themselves, and a merge asks again at its end."""
+"""The actions of pulls and reviews check access themselves, a merge again at its end."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ ACTIONS = {
 
 @pytest.fixture
 def review(make, pull, bob):
-    """bob's, in a private repository."""
+    """bob's pull in a private repository."""
     Repo.objects.update(visibility="private")
     pull.repo.visibility = "private"
     return make.review(pull, by=bob)
 
 
 def refusal(call):
-    """Status and code of what the call raises."""
+    """The status and code of the error that the call raises."""
     with pytest.raises(ApiError) as refused:
         call()
     return refused.value.status, refused.value.code
@@ -59,11 +59,11 @@ def test_a_repository_that_takes_no_changes_takes_none_of_staff(name, review, sa
     repo = review.pull.repo
     with events():
         repo.is_archived = True
-        found = refusal(lambda: ACTIONS[name](access_of(sam, repo), review))
-        assert found == (409, "repo_archived")
+        error = refusal(lambda: ACTIONS[name](access_of(sam, repo), review))
+        assert error == (409, "repo_archived")
         repo.owner_team.is_active = False
-        found = refusal(lambda: ACTIONS[name](access_of(sam, repo), review))
-        assert found == (403, "team_inactive")
+        error = refusal(lambda: ACTIONS[name](access_of(sam, repo), review))
+        assert error == (403, "team_inactive")
 
 
 @pytest.mark.parametrize(

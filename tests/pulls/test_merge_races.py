@@ -1,4 +1,4 @@
-"""What runs at the same time: merges, pushes and openings of the same pull."""
+"""Concurrent merges, pushes and openings of the same pull."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 def at_once(*calls):
-    """Start all of them together; returns what each returned, in order. A failure is one here."""
-    barrier, found = Barrier(len(calls)), {}
+    """Run all calls at once; return their results in order. A failed call returns its exception."""
+    barrier, results = Barrier(len(calls)), {}
 
     def run(number, call):
         try:
             barrier.wait(timeout=60)
-            found[number] = call()
+            results[number] = call()
         except BaseException as error:
-            found[number] = error
+            results[number] = error
         finally:
             connection.close()
 
@@ -38,23 +38,23 @@ def at_once(*calls):
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    failed = [answer for answer in found.values() if isinstance(answer, BaseException)]
+    failed = [answer for answer in results.values() if isinstance(answer, BaseException)]
     assert not failed, failed
-    return [found[number] for number in range(len(calls))]
+    return [results[number] for number in range(len(calls))]
 
 
 def codes(answers):
-    """How often each status and code came back."""
+    """How often each status and code was returned."""
     return Counter((answer.status, (answer.json or {}).get("error")) for answer in answers)
 
 
 def commits(repo):
-    """How many commits main has."""
+    """The number of commits of main."""
     return int(run_git(repo.git.path, "rev-list", "--count", "refs/heads/main").word)
 
 
 def check_settled(repo):
-    """Nothing is under way, and the rows say what git says."""
+    """No merge is in progress, and the rows agree with git."""
     assert not PushJournal.objects.exists()
     assert not MergeAttempt.objects.exists()
     stored = dict(repo.refs.values_list("full_name", "sha"))
@@ -69,9 +69,9 @@ def test_of_two_merges_of_a_pull_one_wins_and_one_commit_is_made(
     answers = at_once(
         *(lambda c=caller: c.post(url, merge_strategy=strategy) for caller in callers)
     )
-    found = codes(answers)
-    assert found.pop((200, None)) == 1
-    assert set(found) <= {(409, "merge_in_progress"), (409, "pull_already_merged")}
+    counts = codes(answers)
+    assert counts.pop((200, None)) == 1
+    assert set(counts) <= {(409, "merge_in_progress"), (409, "pull_already_merged")}
     assert commits(pull.repo) == (3 if strategy == "merge" else 2)
     assert Recorded.objects.filter(kind="pull-merged").count() == 1
     check_settled(pull.repo)
@@ -83,7 +83,7 @@ def test_pulls_into_one_target_are_merged_side_by_side(api, make, clone, alice):
         clone.commit(f"topic-{number}", {f"file-{number}": "x"}, onto="main")
         clone.push(f"topic-{number}")
         pulls.append(make.pull(clone.repo, by=alice, source=f"topic-{number}"))
-    urls, caller = [f"{paths.pull(one)}/merge" for one in pulls], api(alice)
+    urls, caller = [f"{paths.pull(pull)}/merge" for pull in pulls], api(alice)
     answers = at_once(*(lambda u=url: caller.post(u) for url in urls))
     assert codes(answers) == {(200, None): 3}
     assert commits(clone.repo) == 1 + 3 + 3
@@ -101,7 +101,7 @@ def test_a_pull_is_opened_once_by_two_at_once(api, clone, alice, bob):
 
 
 def test_a_merge_and_a_push_to_its_target_both_get_there(api, pull, clone, alice, bob):
-    """The push says what it found, and git refuses it when the merge was first."""
+    """The push names the old value of the ref, and git refuses it if the merge was first."""
     tip = clone.commit("main", {"gate": "1"})
     caller = api(alice)
 
@@ -132,7 +132,7 @@ def test_a_pull_is_merged_or_closed_but_never_both(api, pull, alice, bob):
 
 
 def test_pushes_and_changes_of_their_pull_never_wait_for_each_other(api, pull, clone, alice, bob):
-    """Rows are locked before the event lock is taken, by everybody: else these would deadlock."""
+    """All code locks rows before the event lock; otherwise these requests would deadlock."""
     caller, url, pushed = api(alice), paths.pull(pull), Event()
     replies = f"{pull.repo.api_path}/threads/{pull.number}/replies"
 

@@ -1,4 +1,4 @@
-"""…/pulls/{number}/merge into a protected branch, and what happens at the very last moment."""
+"""`…/pulls/{number}/merge` into a protected branch, and changes at the last moment of a merge."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MERGE = "/merge"
 
 @pytest.fixture
 def protection(make, pull, alice):
-    """`main` is protected; nobody is named."""
+    """`main` is protected and names no approvers."""
     return make.protection(pull.repo, by=alice)
 
 
@@ -47,7 +47,7 @@ def test_nobody_merges_without_an_approval_and_with_one_those_who_may(
 
 
 def without_approval(c):
-    """A protected branch asks for one, and nobody has given it."""
+    """The protected branch requires one approval, and there is none."""
 
 
 def with_changes_requested(c):
@@ -120,7 +120,9 @@ def test_all_blockers_are_named_in_their_order(api, make, pull, clone, protectio
     answer = api(alice).post(url)
     said = answer.fails(409, "merge_conflict")
     assert [word for word in said.split() if "_" in word] == [
-        *("merge_conflict:", "changes_requested:", "approval_required:"),
+        "merge_conflict:",
+        "changes_requested:",
+        "approval_required:",
     ]
     assert answer.json["conflict_paths"] == ["arch"]
     said = api(alice).post(url, merge_strategy="fast_forward").fails(409, "fast_forward_impossible")
@@ -206,7 +208,7 @@ LAST = {
 
 @pytest.fixture
 def reviewed(make, pull, clone, protection, alice, bob, sam):
-    """What the last moments act on: the review is bob's, and suffices."""
+    """A pull with bob's approval, which suffices, and all that changes at the last moment."""
 
     return SimpleNamespace(
         review=make.review(pull, by=bob),
@@ -268,7 +270,7 @@ def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(api, revie
 
 @pytest.mark.django_db(transaction=True)
 def test_a_rebase_at_the_last_moment_keeps_the_approval(api, reviewed, last_moment):
-    """The merge is planned anew, for the new head."""
+    """The merge makes a new plan for the new head."""
 
     def rebase():
         reviewed.clone.checkout("feature")

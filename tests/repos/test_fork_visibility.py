@@ -13,7 +13,7 @@ from apps.repos.models import Repo
 from tests.factories import ForkFactory, TeamFactory
 from tests.gitclient import Clone
 from tests.principals import access_of, space_access_of
-from tests.pulls import followers
+from tests.pulls import push_hook
 from tests.races import Aside, Outcome, at_once
 from tests.server import PATIENCE
 
@@ -183,8 +183,8 @@ def test_a_fork_is_pushed_to_while_its_upstream_is_hidden(
     pull = api(carol).post(f"{upstream.api_path}/pulls", **body).gives(201)
     head, caller = clone.commit("topic", {"a": "2\n"}), api(alice)
     hiding = Aside(lambda: show(caller, upstream, "private").gives())
-    settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
-    followers.following.append(hiding.begin)  # the push holds the fork's lock now
+    settings.AFTER_PUSH = ["tests.pulls.push_hook", *settings.AFTER_PUSH]
+    push_hook.applying.append(hiding.begin)  # the push holds the fork's lock now
     clone.push("topic")
     hiding.join(timeout=PATIENCE)
     assert visibilities(upstream, clone.repo) == ["private", "private"]

@@ -22,7 +22,7 @@ from tests.git.scratch import Scratch, push_body
 from tests.gitclient import Clone
 from tests.prepared_data import given, with_people
 from tests.principals import access_of
-from tests.pulls import followers
+from tests.pulls import push_hook
 from tests.tips import check_tips
 
 MANY = 2 * BATCH + 1
@@ -61,10 +61,10 @@ def at_batches(settings):
     """`at_batches(one, two)`: functions to call before the locks of the next batches, one for each;
     None for nothing.
     """
-    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
-    yield lambda *acts: followers.reading.extend(act or (lambda: None) for act in reversed(acts))
-    left = list(followers.reading)
-    followers.reading.clear()
+    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.push_hook"]
+    yield lambda *acts: push_hook.preparing.extend(act or (lambda: None) for act in reversed(acts))
+    left = list(push_hook.preparing)
+    push_hook.preparing.clear()
     assert not left, "a batch was not reached"
 
 

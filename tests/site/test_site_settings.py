@@ -1,4 +1,4 @@
-"""`/site-settings`: one row, which everybody signed in reads and staff changes."""
+"""`/site-settings`: signed-in people read it, and staff changes it."""
 
 from threading import Barrier, Thread
 

@@ -1,4 +1,4 @@
-"""An upload lives as long as a text of its repository refers to it."""
+"""An upload is kept while a text of its repository refers to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAY = dt.timedelta(days=1)
 
 @pytest.fixture
 def swept(uploads_dir: Any) -> Any:
-    """`swept(upload)`: whether the worker removes it when all uploads are a day old."""
+    """`swept(upload)`: whether the worker removes it when it is a day old."""
 
     def sweep(upload: Upload) -> bool:
         for row in Upload.objects.all():
@@ -66,7 +66,7 @@ def test_a_thread_keeps_it_until_it_is_deleted(upload, swept, readable, make, op
     thread = make.thread(open_repo, by=alice, body=address(upload))
     assert not swept(upload)
     threads.update_thread(by=by, thread=thread, body="Never mind.")
-    assert not swept(upload)  # the first version still shows it
+    assert not swept(upload)  # the first version still refers to it
     threads.delete_thread(by=by, thread=thread)
     assert not readable()
     assert swept(upload)
@@ -150,7 +150,9 @@ def test_what_was_deleted_does_not_come_back(upload, swept, readable, make, open
 def test_nobody_else_can_end_what_waits_for_the_text_of_who_uploaded_it(
     upload, swept, readable, make, open_repo, alice, carol, by
 ):
-    """Whoever knows its address can name it in a text of their own, and delete that."""
+    """Anybody with its address could otherwise delete it, by writing a text with it and deleting
+    that.
+    """
     threads.delete_thread(by=by, thread=make.thread(open_repo, by=alice, body=address(upload)))
     assert readable()
     jobs.sweep_uploads(lambda _: None)
@@ -208,11 +210,11 @@ def test_a_text_without_uploads_costs_no_query_more(make, open_repo, alice):
     thread = make.thread(open_repo, by=alice)
     with CaptureQueriesContext(connection) as captured:
         make.reply(thread, by=alice, body="/uploads/ is no address of one")
-    assert not [one for one in captured.captured_queries if "uploads_upload" in one["sql"]]
+    assert not [query for query in captured.captured_queries if "uploads_upload" in query["sql"]]
 
 
 def test_the_worker_works_in_batches_and_tells_what_it_did(make, open_repo, alice, monkeypatch):
-    monkeypatch.setattr(jobs, "AT_ONCE", 2)
+    monkeypatch.setattr(jobs, "BATCH", 2)
     made = [make.upload(open_repo, by=alice, content=b"%d" % number) for number in range(5)]
     Upload.objects.update(created_at=made[0].created_at - DAY)
     said: list[str] = []

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from apps.accounts import actions
 from apps.accounts.models import Invite, User
-from apps.site.limits import MOST_MAIL
+from apps.site.limits import MAIL_LIMIT
 from apps.site.models import SiteSettings
 from tests.principals import principal_of
 from tests.web.page_client import PASSWORD
@@ -171,6 +171,6 @@ def test_attempts_to_sign_up_are_limited(visit, invite):
 
 def test_mail_to_one_address_is_limited_whoever_says_it_is_theirs(visit):
     change_site_settings(signups_require_invite=False)
-    for number in range(MOST_MAIL.most + 1):
+    for number in range(MAIL_LIMIT.most + 1):
         visit().post("/signup", **WANTED | {"username": f"zoe{number}"}).redirects_to("/")
-    assert [message.to[0] for message in mails()] == ["zoe@example.org"] * MOST_MAIL.most
+    assert [message.to[0] for message in mails()] == ["zoe@example.org"] * MAIL_LIMIT.most

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('repos', '0012_disk_bytes'),
+        ('repos', '0013_commit_pushes'),
     ]
 
     operations = [
