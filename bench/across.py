@@ -60,7 +60,7 @@ def measure() -> None:
 
     for name in ("stranger", "staff"):
         if not User.objects.filter(username=name).exists():
-            create_user(by=None, username=name, is_staff=name == "staff")
+            create_user(principal=None, username=name, is_staff=name == "staff")
     clients = {name: client(User.objects.get(username=name)) for name in CALLERS}
     for each in (REPOS, 150, 7):
         Repo.objects.update(visibility=Visibility.PRIVATE)
@@ -81,7 +81,7 @@ def client(person: Any) -> Any:
 
     from apps.accounts.actions import create_token
 
-    token = create_token(by=None, owner=person, name="bench")[1]
+    token = create_token(principal=None, owner=person, name="bench")[1]
     return Client(headers={"Authorization": f"Bearer {token}"})
 
 

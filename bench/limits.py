@@ -213,8 +213,8 @@ def main() -> None:
         from tests.site.conftest import RedisServer
 
         call_command("migrate", verbosity=0)
-        alice = create_user(by=None, username="alice")
-        _, token = create_token(by=None, owner=alice, name="bench")
+        alice = create_user(principal=None, username="alice")
+        _, token = create_token(principal=None, owner=alice, name="bench")
         exec(LIMITS.format(scopes=SCOPES))  # noqa: S102 - the text above
         exec(REPOS)  # noqa: S102
         with RedisServer(folder) as redis:

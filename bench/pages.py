@@ -150,12 +150,12 @@ def paths() -> dict[str, tuple[str, str]]:
     Repo.objects.update(last_number=TIMES * 1000)
     repo = Repo.objects.get(slug="tide-table", owner_team__slug="acme")
     bob = access_to(Principal(User.objects.get(username="bob")), repo)
-    thread = create_thread(by=bob, title="Why?", body="Says who?", kind="question")
+    thread = create_thread(access=bob, title="Why?", body="Says who?", kind="question")
     number = None
     for count in range(REPLIES):
         text = f"Because of **{count}**, as `tide.py` has it, and #1 said."
         made = create_reply(
-            by=bob, thread=thread, kind="comment", body=text, parent_reply_number=number
+            access=bob, thread=thread, kind="comment", body=text, parent_reply_number=number
         )
         number = made.number if count % 4 else None
     pull = Pull.objects.get(thread__title="Estimate the surge", number__lt=1000)

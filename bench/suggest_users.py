@@ -49,8 +49,8 @@ def fill() -> str:
         )
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    asker = create_user(by=None, username="asker")
-    return create_token(by=None, owner=asker, name="bench")[1]
+    asker = create_user(principal=None, username="asker")
+    return create_token(principal=None, owner=asker, name="bench")[1]
 
 
 def measure(path: str, token: str | None) -> None:

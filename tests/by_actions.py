@@ -45,32 +45,32 @@ class MakeByActions:
     def repo(self, owner: Team | User, slug: str = "", *, by: User, **fields: Any) -> Repo:
         slug = slug or f"repo{next(self.numbers)}"
         return repos.create_repo(
-            by=space_access_of(by, owner), name=slug.title(), slug=slug, **fields
+            access=space_access_of(by, owner), name=slug.title(), slug=slug, **fields
         )
 
     def protection(
         self, repo: Repo, branch: str = "main", *, by: User, approver: User | None = None
     ) -> Protection:
-        made = repos.create_protection(by=access_of(by, repo), branch=branch)
+        made = repos.create_protection(access=access_of(by, repo), branch=branch)
         if approver is not None:
-            repos.add_approver(by=access_of(by, made.repo), protection=made, user=approver)
+            repos.add_approver(access=access_of(by, made.repo), protection=made, user=approver)
         return made
 
     def thread(self, repo: Repo, *, by: User, **fields: Any) -> Thread:
         wanted = {"title": "Slow pushes", "body": "", "kind": "discussion", **fields}
-        return threads.create_thread(by=access_of(by, repo), **wanted)
+        return threads.create_thread(access=access_of(by, repo), **wanted)
 
     def reply(self, thread: Thread, *, by: User, to: Reply | None = None, **fields: Any) -> Reply:
         """An answer to the thread, or `to` one of its replies."""
         wanted = {"kind": "comment", "body": "Same here.", **fields}
         if to is not None:
             wanted["parent_reply_number"] = to.number
-        return threads.create_reply(by=access_of(by, thread.repo), thread=thread, **wanted)
+        return threads.create_reply(access=access_of(by, thread.repo), thread=thread, **wanted)
 
     def upload(
         self, repo: Repo, *, by: User, filename: str = "notes.txt", content: bytes = b"Slow.\n"
     ) -> Upload:
-        return uploads.create_upload(by=access_of(by, repo), filename=filename, content=content)
+        return uploads.create_upload(access=access_of(by, repo), filename=filename, content=content)
 
     def pull(
         self,
@@ -83,7 +83,7 @@ class MakeByActions:
         body: str = "",
     ) -> Pull:
         return pulls.create_pull(
-            by=access_of(by, repo),
+            access=access_of(by, repo),
             title=title or f"Pull {next(self.numbers)}",
             body=body,
             source_branch=source,
@@ -93,4 +93,6 @@ class MakeByActions:
     def review(
         self, pull: Pull, *, by: User, status: str = ReviewStatus.APPROVED, body: str = ""
     ) -> Review:
-        return pulls.create_review(by=access_of(by, pull.repo), pull=pull, status=status, body=body)
+        return pulls.create_review(
+            access=access_of(by, pull.repo), pull=pull, status=status, body=body
+        )

@@ -20,8 +20,8 @@ def tokens_of(names: Iterable[str]) -> dict[str, str]:
     found = {}
     for name in names:
         user = User.objects.filter(username=name).first()
-        user = user or create_user(by=None, username=name, is_staff=name == "sam")
-        found[name] = create_token(by=None, owner=user, name="tests")[1]
+        user = user or create_user(principal=None, username=name, is_staff=name == "sam")
+        found[name] = create_token(principal=None, owner=user, name="tests")[1]
     return found
 
 

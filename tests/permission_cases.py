@@ -151,17 +151,19 @@ class PermissionCase:
     def invite(self) -> object:
         sam = self.sample.people["sam"]
         return create_invite(
-            by=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
+            principal=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
         ).uuid
 
     def rate_limit(self) -> object:
         sam = self.sample.people["sam"]
         return create_rate_limit(
-            by=principal_of(sam), scope="git", max_requests=9, window_seconds=60
+            principal=principal_of(sam), scope="git", max_requests=9, window_seconds=60
         ).uuid
 
     def token(self) -> object:
-        return create_token(by=principal_of(self.author), owner=self.author, name="another")[0].uuid
+        return create_token(principal=principal_of(self.author), owner=self.author, name="another")[
+            0
+        ].uuid
 
     def upload(self) -> object:
         with while_allowed(self.repo):
@@ -209,7 +211,7 @@ class PermissionCase:
         with while_allowed(self.repo, self.author):
             reply = self.make.reply(self.thread, by=self.author)
             if self.cell.case == "deleted already":
-                delete_reply(by=access_of(self.author, self.repo), reply=reply)
+                delete_reply(access=access_of(self.author, self.repo), reply=reply)
         return reply.number
 
     def pull(self) -> Pull:

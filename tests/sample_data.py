@@ -55,9 +55,9 @@ class SampleData:
         self.alice, self.zoe = self.people["alice"], self.people["zoe"]
         # By the action, because some rows of permissions.csv need the events of tokens.
         for person in self.people.values():
-            _, text = create_token(by=principal_of(person), owner=person, name="tests")
+            _, text = create_token(principal=principal_of(person), owner=person, name="tests")
             self.make.tokens[person.pk] = text
-        self.acme = create_team(by=principal_of(self.alice), name="Acme", slug="acme")
+        self.acme = create_team(principal=principal_of(self.alice), name="Acme", slug="acme")
         for name, role in MEMBERS.items():
             MemberFactory.create(
                 team=self.acme, user=self.people[name], role=role, added_by=self.alice

@@ -140,7 +140,7 @@ class Many:
 
     def tokens(self) -> None:
         for _ in self.people:
-            create_token(by=principal_of(self.bob), owner=self.bob, name="one of many")
+            create_token(principal=principal_of(self.bob), owner=self.bob, name="one of many")
 
     def invites(self) -> None:
         """Accepted invites, each by another user."""
@@ -158,7 +158,9 @@ class Many:
         sam = self.sample.people["sam"]
         for person in self.people:
             scope = f"user:{person.username}"
-            create_rate_limit(by=principal_of(sam), scope=scope, max_requests=9, window_seconds=60)
+            create_rate_limit(
+                principal=principal_of(sam), scope=scope, max_requests=9, window_seconds=60
+            )
 
     def members(self) -> None:
         for person in self.people:
@@ -180,7 +182,7 @@ class Many:
             MemberFactory.create(team=self.sample.acme, user=person)
             protection = self.sample.protections[self.repo.pk]
             by = access_of(self.sample.alice, self.repo)
-            add_approver(by=by, protection=protection, user=person)
+            add_approver(access=by, protection=protection, user=person)
 
     def forks(self) -> None:
         for person in self.people:

@@ -26,8 +26,8 @@ def names(api: Api, query: str) -> list[str]:
 @pytest.fixture
 def crowd(carol):
     """carol, also named Dr. Ada and known by an address, and a dozen similar people."""
-    update_user(by=principal_of(carol), user=carol, display_name="Dr. Ada")
-    confirm_email(by=principal_of(carol), proof=address_proof(carol, ADDRESS))
+    update_user(principal=principal_of(carol), user=carol, display_name="Dr. Ada")
+    confirm_email(principal=principal_of(carol), proof=address_proof(carol, ADDRESS))
     for number in range(12):
         UserFactory.create(username=f"Ada{number:02}")
 
@@ -54,7 +54,7 @@ def test_an_address_finds_its_person_exactly_and_only_for_the_known(api, crowd, 
 def test_no_address_is_returned_and_no_inactive_person(api, crowd, carol, sam):
     answer = api(sam).get(f"/suggest-users?email={ADDRESS}&name=car").gives()
     assert set(answer["results"][0]) == {"uuid", "username", "display_name", "is_member"}
-    deactivate_user(by=principal_of(sam), user=carol)
+    deactivate_user(principal=principal_of(sam), user=carol)
     assert names(api(sam), f"email={ADDRESS}&name=car") == names(api(), "name=car") == []
 
 

@@ -400,7 +400,7 @@ class StaffAdmin(ModelAdminOfAny):
     def _act(self, request: HttpRequest, row: Any, action: RowAction) -> HttpResponse:
         row_name, back = str(row), self.address("change", row.pk)
         try:
-            action.act(by=cast("SiteRequest", request).principal, row=row)
+            action.act(principal=cast("SiteRequest", request).principal, row=row)
         except (ApiError, OperationalError) as refused:
             messages.error(request, cast("ApiError", as_api_error(refused)).detail)
             return HttpResponseRedirect(back)

@@ -37,7 +37,7 @@ from apps.repos.rules import ZERO, RefMove
 PULL_REF = re.compile(r"refs/pull/([0-9]{1,18})/head")
 
 
-def find_source(by: RepoAccess, text: str) -> tuple[Repo, str]:
+def find_source(access: RepoAccess, text: str) -> tuple[Repo, str]:
     """The repository and the branch that a `source_branch` names.
 
     A plain name is a branch of this repository. A prefix names the owner of a fork:
@@ -45,11 +45,11 @@ def find_source(by: RepoAccess, text: str) -> tuple[Repo, str]:
     422 `source_not_found`, with the same text for a fork that does not exist and for one that
     the caller may not read; 403 `role_required` for a fork that the caller may only read.
     """
-    repo = by.repo
+    repo = access.repo
     source, branch = named_source(repo, text)
     if source == repo:
         return repo, branch
-    source_access = None if source is None else access_to(by.principal, source)
+    source_access = None if source is None else access_to(access.principal, source)
     if source_access is None or source_access.level < Level.READ:
         raise Invalid("source_not_found", f"{quoted(text, 300)} names no branch that you can read.")
     source_access.check_open(writing=False)

@@ -274,14 +274,14 @@ def review_record(review: Review, eligibility: Eligibility) -> dict[str, Any]:
     }
 
 
-def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[str, Any]:
+def pull_protection_record(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
     """The protections, approvals and blockers of a pull, and whether the caller can review or merge
     it.
     """
     pull, approval = readiness.pull, readiness.approval
     protections = approval.protections
     codes = [blocker.code for blocker in readiness.blockers]
-    may_merge = by.level >= Level.WRITE and by.is_writable
+    may_merge = access.level >= Level.WRITE and access.is_writable
     return {
         "pull_number": pull.number,
         "source_branch": pull.source_branch,
@@ -300,8 +300,8 @@ def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[st
         "is_mergeable": not codes,
         "conflict_paths": list(readiness.git.conflict_paths),
         "allowed_strategies": [*map(str, readiness.git.allowed_strategies)],
-        "caller_can_review": by.principal.is_signed_in
-        and approval.eligibility.reason_against(by.user, by.level) is None,
+        "caller_can_review": access.principal.is_signed_in
+        and approval.eligibility.reason_against(access.user, access.level) is None,
         "caller_can_merge": may_merge and not codes,
         "blocked_reasons": codes,
     }

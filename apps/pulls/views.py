@@ -135,7 +135,7 @@ class PullViewSet(BodyViewSet):
     )
     def create(self) -> dict[str, Any]:
         """Open a pull. Its branches need not exist yet."""
-        self.pull = actions.create_pull(by=self.access, **self.validated_data)
+        self.pull = actions.create_pull(access=self.access, **self.validated_data)
         return self.record()
 
     @operation(Level.READ, response=PullRecord, query=RenderQuery)
@@ -151,7 +151,7 @@ class PullViewSet(BodyViewSet):
     )
     def update(self) -> dict[str, Any]:
         """Change a pull's title, body or status, as its author or with write access."""
-        actions.update_pull(by=self.access, pull=self.pull, **self.validated_data)
+        actions.update_pull(access=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
     @action(detail=True, methods=["put"], url_path="status")
@@ -163,7 +163,7 @@ class PullViewSet(BodyViewSet):
     )
     def set_status(self) -> dict[str, Any]:
         """Change a pull's status, as its author or with write access."""
-        actions.update_pull(by=self.access, pull=self.pull, **self.validated_data)
+        actions.update_pull(access=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
     def record(self) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class PullViewSet(BodyViewSet):
         A refusal names all blockers; `error` is the first of them.
         """
         actions.merge_pull(
-            by=self.access,
+            access=self.access,
             pull=self.pull,
             asked_since=self.asked_since,
             **self.validated_query,
@@ -249,7 +249,7 @@ class ReviewViewSet(BodyViewSet):
     def create(self) -> dict[str, Any]:
         """Review a pull. Reviews are always stored; `is_eligible` says whether they count."""
         values = {**self.validated_query, **self.validated_data}
-        review = actions.create_review(by=self.access, pull=self.pull, **values)
+        review = actions.create_review(access=self.access, pull=self.pull, **values)
         return self.record(list_reviews(self.pull).get(pk=review.pk))
 
     @operation(Level.READ, response=ReviewRecord, query=RenderQuery)
@@ -267,7 +267,7 @@ class ReviewViewSet(BodyViewSet):
     def update(self) -> dict[str, Any]:
         """Change one's own review. Only admins of the repository set `dismissed`."""
         values = {**self.validated_query, **self.validated_data}
-        actions.update_review(by=self.access, review=self.review, **values)
+        actions.update_review(access=self.access, review=self.review, **values)
         return self.record(self.review)
 
     def record(self, review: Review) -> dict[str, Any]:
@@ -276,7 +276,7 @@ class ReviewViewSet(BodyViewSet):
     @operation(Level.READ, status=204, errors=("not_creator",))
     def destroy(self) -> None:
         """Delete a review, as its author, as an owner of the repository, or as staff."""
-        actions.delete_review(by=self.access, review=self.review)
+        actions.delete_review(access=self.access, review=self.review)
 
 
 # Versions, commits, files and diffs

@@ -88,7 +88,7 @@ class RepoAdmin(StaffAdmin):
         RowAction(
             "archive",
             "Archive",
-            lambda by, row: actions.update_repo(by=access_to(by, row), is_archived=True),
+            lambda by, row: actions.update_repo(access=access_to(by, row), is_archived=True),
             "Everybody who can read it still can, but nobody can change it or push to it.",
             "{} is archived.",
             lambda row: not row.is_archived,
@@ -96,7 +96,7 @@ class RepoAdmin(StaffAdmin):
         RowAction(
             "unarchive",
             "Open again",
-            lambda by, row: actions.update_repo(by=access_to(by, row), is_archived=False),
+            lambda by, row: actions.update_repo(access=access_to(by, row), is_archived=False),
             "It can be changed and pushed to again.",
             "{} is open again.",
             lambda row: row.is_archived,
@@ -110,10 +110,10 @@ class RepoAdmin(StaffAdmin):
     def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(under(text))
 
-    def change(self, by: Principal, row: Any, **values: Any) -> None:
-        access = access_to(by, row)
+    def change(self, principal: Principal, row: Any, **values: Any) -> None:
+        access = access_to(principal, row)
         access.require_change(Level.ADMIN)
-        actions.update_repo(by=access, **values)
+        actions.update_repo(access=access, **values)
 
     @admin.display(description="state")
     def state(self, row: Repo) -> str:
@@ -161,7 +161,9 @@ class ProtectionAdmin(StaffAdmin):
         RowAction(
             "remove",
             "End it",
-            lambda by, row: actions.delete_protection(by=access_to(by, row.repo), protection=row),
+            lambda by, row: actions.delete_protection(
+                access=access_to(by, row.repo), protection=row
+            ),
             "Everybody with write access can push to these branches again.",
             "The {} has ended.",
             ends=True,
@@ -178,9 +180,9 @@ class ProtectionAdmin(StaffAdmin):
     def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(repo__in=Repo.objects.filter(under(text)).values("pk"))
 
-    def change(self, by: Principal, row: Any, **values: Any) -> None:
-        access = access_to(by, row.repo)
-        actions.update_protection(by=access, protection=row, **values)
+    def change(self, principal: Principal, row: Any, **values: Any) -> None:
+        access = access_to(principal, row.repo)
+        actions.update_protection(access=access, protection=row, **values)
 
     @admin.display(description="repository")
     def where(self, row: Protection) -> str:

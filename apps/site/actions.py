@@ -26,7 +26,7 @@ from apps.site.rules import checked_rate_scope
 @transaction.atomic
 def update_site_settings(
     *,
-    by: Principal | None,
+    principal: Principal | None,
     rate_limits_enabled: bool | None = None,
     signup_invite_creators: str | None = None,
     signup_invite_max_per_24h: int | None = None,
@@ -38,7 +38,7 @@ def update_site_settings(
 
     The request serializer validates the values. Without a change there is no event.
     """
-    actor = _staff(by)
+    actor = _staff(principal)
     values = given(
         rate_limits_enabled=rate_limits_enabled,
         signup_invite_creators=signup_invite_creators,
@@ -60,7 +60,7 @@ def update_site_settings(
 @final_transaction
 def create_rate_limit(
     *,
-    by: Principal | None,
+    principal: Principal | None,
     scope: str,
     max_requests: int,
     window_seconds: int,
@@ -70,7 +70,7 @@ def create_rate_limit(
 
     Errors: 403 `staff_required`, 422 for an unknown rate scope, 409 `rate_limit_exists`.
     """
-    actor = _staff(by)
+    actor = _staff(principal)
     row = RateLimit(
         scope=checked_rate_scope(scope),
         max_requests=max_requests,
@@ -86,7 +86,7 @@ def create_rate_limit(
 @transaction.atomic
 def update_rate_limit(
     *,
-    by: Principal | None,
+    principal: Principal | None,
     rate_limit: RateLimit,
     scope: str | None = None,
     max_requests: int | None = None,
@@ -94,7 +94,7 @@ def update_rate_limit(
     is_enabled: bool | None = None,
 ) -> None:
     """Change the given values. Locks the row. Errors as in `create_rate_limit`."""
-    actor = _staff(by)
+    actor = _staff(principal)
     values = given(
         scope=None if scope is None else checked_rate_scope(scope),
         max_requests=max_requests,
@@ -111,9 +111,9 @@ def update_rate_limit(
 
 
 @transaction.atomic
-def delete_rate_limit(*, by: Principal | None, rate_limit: RateLimit) -> None:
+def delete_rate_limit(*, principal: Principal | None, rate_limit: RateLimit) -> None:
     """Delete a limit; its counters expire. Locks it. 403 `staff_required`."""
-    actor = _staff(by)
+    actor = _staff(principal)
     lock(rate_limit)
     RateLimit.objects.filter(pk=rate_limit.pk).delete()
     limits.changed()
@@ -140,12 +140,12 @@ def _save(row: RateLimit, fields: list[str] | None = None) -> None:
     limits.changed()
 
 
-def _staff(by: Principal | None) -> Person | None:
+def _staff(principal: Principal | None) -> Person | None:
     """The acting member of staff, else 401 or 403 `staff_required`; None for the operator."""
-    if by is None:
+    if principal is None:
         return None
-    actor = by.user
-    by.check_staff()
+    actor = principal.user
+    principal.check_staff()
     return actor
 
 

@@ -58,8 +58,8 @@ class SiteSettingsAdmin(StaffAdmin):
         row = SiteSettings.load()
         return HttpResponseRedirect(self.address("change", row.pk))
 
-    def change(self, by: Principal, row: Any, **values: Any) -> None:
-        actions.update_site_settings(by=by, **values)
+    def change(self, principal: Principal, row: Any, **values: Any) -> None:
+        actions.update_site_settings(principal=principal, **values)
 
     def changed_by(self, row: SiteSettings) -> str:
         return row_link(row.updated_by)
@@ -107,7 +107,7 @@ class RateLimitAdmin(StaffAdmin):
         RowAction(
             "remove",
             "Lift",
-            lambda by, row: actions.delete_rate_limit(by=by, rate_limit=row),
+            lambda by, row: actions.delete_rate_limit(principal=by, rate_limit=row),
             "The limit is deleted, and requests of this scope are unlimited from now on.",
             "The limit of {} is lifted.",
             ends=True,
@@ -123,11 +123,11 @@ class RateLimitAdmin(StaffAdmin):
         row = super().get_object(*args, **options)
         return row and with_usage([row])[0]
 
-    def add(self, by: Principal, **values: Any) -> RateLimit:
-        return actions.create_rate_limit(by=by, **values)
+    def add(self, principal: Principal, **values: Any) -> RateLimit:
+        return actions.create_rate_limit(principal=principal, **values)
 
-    def change(self, by: Principal, row: Any, **values: Any) -> None:
-        actions.update_rate_limit(by=by, rate_limit=row, **values)
+    def change(self, principal: Principal, row: Any, **values: Any) -> None:
+        actions.update_rate_limit(principal=principal, rate_limit=row, **values)
 
     def limit(self, row: RateLimit) -> str:
         return f"{row.max_requests:,} in {row.window_seconds:,} s"

@@ -43,12 +43,12 @@ def written_by(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
     return rows.filter(created_by__in=people.values("pk"))
 
 
-def delete_thread(*, by: Principal, row: Thread) -> None:
-    actions.delete_thread(by=access_to(by, row.repo), thread=row)
+def delete_thread(*, principal: Principal, row: Thread) -> None:
+    actions.delete_thread(access=access_to(principal, row.repo), thread=row)
 
 
-def moderate(*, by: Principal, row: Reply) -> None:
-    actions.moderate_reply(by=access_to(by, row.thread.repo), reply=row)
+def moderate(*, principal: Principal, row: Reply) -> None:
+    actions.moderate_reply(access=access_to(principal, row.thread.repo), reply=row)
 
 
 class StatusFilter(Choices):

@@ -50,7 +50,7 @@ class UploadsOfRepoViewSet(RepoScoped):
         The upload is removed after a day unless a text of this repository contains its address.
         """
         upload = actions.create_upload(
-            by=self.access,
+            access=self.access,
             filename=self.validated_data["filename"],
             content=self.validated_data["content_base64"],
         )

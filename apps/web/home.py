@@ -113,14 +113,14 @@ def inbox(request: PageRequest) -> HttpResponse:
 def read_ping(request: PageRequest, uid: str) -> HttpResponse:
     """Mark a ping as read, and go back to the list."""
     pings = list_pings(request.principal)
-    actions.read_ping(by=request.principal, ping=get_object_or_404(pings, uuid=uid))
+    actions.read_ping(principal=request.principal, ping=get_object_or_404(pings, uuid=uid))
     return back_to_list(request)
 
 
 @page(Level.NONE, methods=POST, throttle="pings")
 def read_all(request: PageRequest) -> HttpResponse:
     """Mark all pings as read, those on other pages of the list included."""
-    actions.read_all_pings(by=request.principal)
+    actions.read_all_pings(principal=request.principal)
     messages.success(request, "All pings marked as read.")
     return back_to_list(request)
 

@@ -116,7 +116,7 @@ def new_pull(request: PageRequest, access: RepoAccess) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            pull = actions.create_pull(by=access, **form.cleaned_data)
+            pull = actions.create_pull(access=access, **form.cleaned_data)
             return redirect_to_path(f"/{repo.path}/pulls/{pull.number}")
     names = repo.refs.filter(full_name__startswith=BRANCHES).order_by("-updated_at")
     recent = names.values_list("full_name", flat=True)[:MOST_BRANCHES]
@@ -298,7 +298,7 @@ def review(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
         head_sha = values.pop("expected_head_sha") or None
         with form.refusals():
             review = actions.create_review(
-                by=access, pull=pull, expected_head_sha=head_sha, **values
+                access=access, pull=pull, expected_head_sha=head_sha, **values
             )
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}#review-{review.uuid}")
     return show_pull(request, access, pull, 1, review_form=form)
@@ -310,7 +310,7 @@ def merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse
     pull, form = get_pull(access.repo, number), MergeForm(request)
     if form.is_valid():
         with form.refusals():
-            actions.merge_pull(by=access, pull=pull, **form.cleaned_data)
+            actions.merge_pull(access=access, pull=pull, **form.cleaned_data)
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}#verdict")
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
 
@@ -322,7 +322,7 @@ def status(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
     if form.is_valid():
         with form.refusals():
             actions.update_pull(
-                by=access, pull=pull, status=PullStatus(form.cleaned_data["status"])
+                access=access, pull=pull, status=PullStatus(form.cleaned_data["status"])
             )
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
@@ -336,7 +336,7 @@ def edit_pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResp
     form = EditPull(request, title=pull.thread.title, body=pull.thread.body)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_pull(by=access, pull=pull, **form.changes())
+            actions.update_pull(access=access, pull=pull, **form.changes())
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
     return form.render_page(request, "edit_pull", pull=pull, **repo_context(access, "pulls"))
 

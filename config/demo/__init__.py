@@ -61,11 +61,12 @@ def load() -> str:
     password = secrets.token_urlsafe(12)
     with transaction.atomic():
         users = {
-            name: create_user(by=None, username=name, email=address, password=password)
+            name: create_user(principal=None, username=name, email=address, password=password)
             for name, address in addresses.items()
         }
         tokens = {
-            name: create_token(by=None, owner=user, name="demo")[1] for name, user in users.items()
+            name: create_token(principal=None, owner=user, name="demo")[1]
+            for name, user in users.items()
         }
         make(users)
     return summary(tokens, password)
@@ -74,9 +75,9 @@ def load() -> str:
 def make(users: Mapping[str, User]) -> None:
     """Create the team of these people and its repositories."""
     owner = Principal(next(iter(users.values())))
-    team = access_to_team(owner, create_team(by=owner, **STEPS["team"]))
+    team = access_to_team(owner, create_team(principal=owner, **STEPS["team"]))
     for name, role in STEPS["members"].items():
-        add_member(by=team, user=users[name], role=Role(role))
+        add_member(access=team, user=users[name], role=Role(role))
     with imported(time.time()) as history:
         loader = Loader(team, users, history)
         for part in STEPS["repositories"]:
@@ -166,7 +167,7 @@ class Loader:
     def run(self, path: str, user: User, action: str, arguments: Mapping[str, Any]) -> None:
         """Carry out one step in the repository at this path."""
         if action == "create_repo":
-            self.repos[path] = repos.create_repo(by=self.team, **arguments)
+            self.repos[path] = repos.create_repo(access=self.team, **arguments)
         elif action == "create_fork":
             self.fork(self.repos[path], user)
         elif action == "push":
@@ -216,7 +217,7 @@ class Loader:
         """Create a fork for a person, and copy it as the worker would."""
         principal = Principal(user)
         into = access_to_user(principal, user)
-        fork = repos.create_fork(by=access_to(principal, upstream), into=into)
+        fork = repos.create_fork(access=access_to(principal, upstream), into=into)
         token = fork.take(status=ForkStatus.RUNNING, started_at=timezone.now())
         if token is not None:
             make_fork(fork, token)

@@ -27,8 +27,12 @@ MODELS = [(model, admin.site.get_model_admin(model)) for model in registered()]
 def filled(sample):
     """The sample data with at least one row of each model in the admin, shared by these tests."""
     actor = sample.people["sam"]
-    create_invite(by=principal_of(actor), expires_at=parse_future("1 day"), email="eve@example.org")
-    create_rate_limit(by=principal_of(actor), scope="write", max_requests=5, window_seconds=60)
+    create_invite(
+        principal=principal_of(actor), expires_at=parse_future("1 day"), email="eve@example.org"
+    )
+    create_rate_limit(
+        principal=principal_of(actor), scope="write", max_requests=5, window_seconds=60
+    )
     ForkFactory.create(
         upstream=sample.repos["team", "public"], owner=sample.alice, created_by=sample.alice
     )

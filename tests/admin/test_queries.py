@@ -47,10 +47,10 @@ def one_of_each(make, sam, number):
     make.reply(make.thread(repo, by=person), by=person)
     ForkFactory.create(upstream=repo, owner=sam, created_by=person)
     create_invite(
-        by=principal_of(person if person.is_staff else sam), expires_at=parse_future("1 day")
+        principal=principal_of(person if person.is_staff else sam), expires_at=parse_future("1 day")
     )
     create_rate_limit(
-        by=principal_of(sam), scope=f"user:{person}", max_requests=1, window_seconds=60
+        principal=principal_of(sam), scope=f"user:{person}", max_requests=1, window_seconds=60
     )
 
 
@@ -88,7 +88,7 @@ def test_a_page_costs_no_more_with_more_below_it(make, sam, alice, acme):
             person = UserFactory.create(username=f"person{number}-{turn}")
             MemberFactory.create(team=acme, user=person)
             make.protection(repo, f"b{number}-{turn}", by=alice)
-            add_approver(by=access_of(alice, rows[2].repo), protection=rows[2], user=person)
+            add_approver(access=access_of(alice, rows[2].repo), protection=rows[2], user=person)
         with costing() as cost:
             for row in rows:
                 staff.get(row_url(row)).gives()

@@ -254,7 +254,7 @@ def test_a_fork_into_a_team_that_one_has_left_is_not_told_again(api, alice, team
 
 
 def test_a_kept_answer_counts_for_rate_limits(api, alice, sam):
-    create_rate_limit(by=principal_of(sam), scope="write", max_requests=2, window_seconds=60)
+    create_rate_limit(principal=principal_of(sam), scope="write", max_requests=2, window_seconds=60)
     left = [
         api(alice).post_once(KEY, "/teams", **ACME).header("X-RateLimit-Remaining")
         for _ in range(2)

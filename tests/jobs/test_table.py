@@ -36,7 +36,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     PullVersion.objects.update(due_at=timezone.now() - DAY)
     make.upload(repo, by=alice)
     Upload.objects.update(created_at=timezone.now() - DAY)
-    create_fork(by=access_of(bob, repo), into=space_access_of(bob, bob))
+    create_fork(access=access_of(bob, repo), into=space_access_of(bob, bob))
     Repo.objects.update(
         created_at=timezone.now() - DAY, pushed_at=timezone.now() - DAY, head_due=True
     )

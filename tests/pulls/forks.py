@@ -25,7 +25,7 @@ def with_fork(make, folder):
     """carol's fork of it."""
     things = with_upstream(make, folder)
     create_fork(
-        by=access_of(things["carol"], things["upstream"]),
+        access=access_of(things["carol"], things["upstream"]),
         into=space_access_of(things["carol"], things["carol"]),
     )
     jobs.make_next_fork()

@@ -19,15 +19,19 @@ from tests.pulls import paths
 
 BRANCHES = {"source_branch": "topic", "target_branch": "main"}
 ACTIONS = {
-    "create_pull": lambda by, review: actions.create_pull(by=by, title="x", body="", **BRANCHES),
-    "update_pull": lambda by, review: actions.update_pull(by=by, pull=review.pull, title="x"),
-    "merge_pull": lambda by, review: actions.merge_pull(by=by, pull=review.pull),
-    "create_review": lambda by, review: actions.create_review(
-        by=by, pull=review.pull, status="approved"
+    "create_pull": lambda by, review: actions.create_pull(
+        access=by, title="x", body="", **BRANCHES
     ),
-    "update_review": lambda by, review: actions.update_review(by=by, review=review, body="x"),
-    "dismissal": lambda by, review: actions.update_review(by=by, review=review, status="dismissed"),
-    "delete_review": lambda by, review: actions.delete_review(by=by, review=review),
+    "update_pull": lambda by, review: actions.update_pull(access=by, pull=review.pull, title="x"),
+    "merge_pull": lambda by, review: actions.merge_pull(access=by, pull=review.pull),
+    "create_review": lambda by, review: actions.create_review(
+        access=by, pull=review.pull, status="approved"
+    ),
+    "update_review": lambda by, review: actions.update_review(access=by, review=review, body="x"),
+    "dismissal": lambda by, review: actions.update_review(
+        access=by, review=review, status="dismissed"
+    ),
+    "delete_review": lambda by, review: actions.delete_review(access=by, review=review),
 }
 
 

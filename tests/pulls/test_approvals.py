@@ -324,5 +324,5 @@ def test_the_blockers_are_the_same_in_the_record_and_in_the_merge(
     detail = answer.fails(409, expected[0])
     named = [code for code in (draft, git, changes, approvals) if code and f"{code}: " in detail]
     assert len(expected) == 1 or named == expected
-    delete_protection(by=access_of(alice, pull.repo), protection=protection)
+    delete_protection(access=access_of(alice, pull.repo), protection=protection)
     assert blockers(pull) == [code for code in (draft, git) if code]

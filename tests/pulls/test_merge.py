@@ -92,7 +92,7 @@ def test_an_address_that_is_not_confirmed_is_no_author(api, make, clone, alice):
     SiteSettings.load()
     SiteSettings.objects.update(signups_require_invite=False)
     wanted = {"username": "mallory", "email": "dan@example.org", "password": "first horse battery"}
-    mallory = sign_up(by=ANONYMOUS, invite=None, **wanted)
+    mallory = sign_up(principal=ANONYMOUS, invite=None, **wanted)
     clone.commit("feature", {"a": "1"}, onto="main", email="dan@example.org")
     clone.push("feature")
     pull = make.pull(clone.repo, by=mallory)

@@ -59,7 +59,7 @@ def merge(pull, actor, strategy=Strategy.MERGE, **options):
     again = Pull.objects.select_related("thread__created_by").get(pk=pull.pk)
     again.repo = pull.repo
     by = access_of(actor, pull.repo)
-    merge_pull(by=by, pull=again, merge_strategy=strategy, **options)
+    merge_pull(access=by, pull=again, merge_strategy=strategy, **options)
 
 
 def die_without_a_plan(pull, actor, strategy):

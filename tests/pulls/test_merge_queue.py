@@ -288,7 +288,7 @@ def test_a_merge_that_dies_while_it_waits_leaves_a_place_that_expires(
 
     monkeypatch.setattr(merging, "sleep", die)
     with connection.execute_wrapper(watch), pytest.raises(Killed):
-        merging.merge_pull(by=access_of(alice, second.repo), pull=second)
+        merging.merge_pull(access=access_of(alice, second.repo), pull=second)
     left = MergeAttempt.objects.get(pull=second)
     assert left.queued_at is not None
     assert left.push is None
@@ -317,7 +317,7 @@ def test_of_two_that_take_a_place_at_once_the_later_one_waits(pull, second, alic
 
     monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
     by = access_of(alice, second.repo)
-    later = Aside(lambda: merging.merge_pull(by=by, pull=second))
+    later = Aside(lambda: merging.merge_pull(access=by, pull=second))
     with transaction.atomic():
         hold(pull.merge_queue)
         later.begin()

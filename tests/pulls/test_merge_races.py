@@ -161,16 +161,20 @@ def test_pushes_and_changes_of_their_pull_never_wait_for_each_other(api, pull, c
 
 
 def by_dismissal(pull, review, approver, alice, bob):
-    return lambda: update_review(by=access_of(alice, pull.repo), review=review, status="dismissed")
+    return lambda: update_review(
+        access=access_of(alice, pull.repo), review=review, status="dismissed"
+    )
 
 
 def by_removal(pull, review, approver, alice, bob):
-    return lambda: remove_approver(by=access_of(alice, approver.protection.repo), approver=approver)
+    return lambda: remove_approver(
+        access=access_of(alice, approver.protection.repo), approver=approver
+    )
 
 
 def by_another_word(pull, review, approver, alice, bob):
     return lambda: create_review(
-        by=access_of(bob, pull.repo), pull=pull, status="changes_requested"
+        access=access_of(bob, pull.repo), pull=pull, status="changes_requested"
     )
 
 
@@ -179,7 +183,7 @@ def test_a_merge_is_before_the_loss_of_its_approval_or_is_refused(
     api, make, pull, alice, bob, sam, withdrawn
 ):
     protection = make.protection(pull.repo, by=alice, approver=bob)
-    add_approver(by=access_of(alice, protection.repo), protection=protection, user=sam)
+    add_approver(access=access_of(alice, protection.repo), protection=protection, user=sam)
     review, approver = make.review(pull, by=bob), protection.approvers.get(user=bob)
     caller, url = api(alice), f"{paths.pull(pull)}/merge"
     again = Pull.objects.select_related("repo").get()

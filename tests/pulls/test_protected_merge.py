@@ -162,12 +162,12 @@ def test_the_head_that_was_not_seen_is_named_before_the_approval_that_is_missing
 def test_deleting_the_protection_is_the_way_around_it(api, pull, protection, alice):
     url = paths.pull(pull) + MERGE
     api(alice).post(url).fails(409, "approval_required")
-    delete_protection(by=access_of(alice, protection.repo), protection=protection)
+    delete_protection(access=access_of(alice, protection.repo), protection=protection)
     api(alice).post(url).gives()
 
 
 def test_a_list_whose_people_are_gone_counts_nobody(api, make, pull, protection, alice, bob, sam):
-    add_approver(by=access_of(alice, protection.repo), protection=protection, user=sam)
+    add_approver(access=access_of(alice, protection.repo), protection=protection, user=sam)
     User.objects.filter(pk=sam.pk).update(is_active=False)
     make.review(pull, by=bob)
     api(alice).post(paths.pull(pull) + MERGE).fails(409, "approval_required")
@@ -180,24 +180,24 @@ def pushed_over(clone, by):
 
 LAST = {
     "the review is dismissed": lambda c: update_review(
-        by=access_of(c.alice, c.pull.repo), review=c.review, status="dismissed"
+        access=access_of(c.alice, c.pull.repo), review=c.review, status="dismissed"
     ),
     "the review is deleted": lambda c: delete_review(
-        by=access_of(c.alice, c.pull.repo), review=c.review
+        access=access_of(c.alice, c.pull.repo), review=c.review
     ),
     "its author asks for changes": lambda c: create_review(
-        by=access_of(c.bob, c.pull.repo), pull=c.pull, status="changes_requested"
+        access=access_of(c.bob, c.pull.repo), pull=c.pull, status="changes_requested"
     ),
     "the author of the pull pushes": lambda c: pushed_over(c.clone, c.alice),
     "another approver is named": lambda c: add_approver(
-        by=access_of(c.alice, c.protection.repo), protection=c.protection, user=c.sam
+        access=access_of(c.alice, c.protection.repo), protection=c.protection, user=c.sam
     ),
     "more approvals are asked for": lambda c: update_protection(
-        by=access_of(c.sam, c.protection.repo), protection=c.protection, required_approvals=2
+        access=access_of(c.sam, c.protection.repo), protection=c.protection, required_approvals=2
     ),
     "another protection is made": lambda c: update_protection(
-        by=access_of(c.sam, c.pull.repo),
-        protection=create_protection(by=access_of(c.alice, c.pull.repo), branch="m*n"),
+        access=access_of(c.sam, c.pull.repo),
+        protection=create_protection(access=access_of(c.alice, c.pull.repo), branch="m*n"),
         required_approvals=2,
     ),
     "the reviewer is deactivated": lambda c: User.objects.filter(pk=c.bob.pk).update(
@@ -254,14 +254,14 @@ def test_an_approval_that_is_dismissed_last_merges_by_no_strategy(
 def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(api, reviewed, last_moment):
     for person in (reviewed.bob, reviewed.sam):
         add_approver(
-            by=access_of(reviewed.alice, reviewed.protection.repo),
+            access=access_of(reviewed.alice, reviewed.protection.repo),
             protection=reviewed.protection,
             user=person,
         )
     approver = Approver.objects.get(user=reviewed.bob)
     last_moment(
         lambda: remove_approver(
-            by=access_of(reviewed.alice, approver.protection.repo), approver=approver
+            access=access_of(reviewed.alice, approver.protection.repo), approver=approver
         )
     )
     api(reviewed.alice).post(paths.pull(reviewed.pull) + MERGE).fails(409, "approval_required")

@@ -76,7 +76,7 @@ def test_strangers_to_a_private_repository_do_not_read_it(api, make, repo, alice
 
 def test_an_approval_is_asked_for_and_counted(read, make, pull, protection, bob, carol):
     add_approver(
-        by=access_of(protection.created_by, protection.repo), protection=protection, user=bob
+        access=access_of(protection.created_by, protection.repo), protection=protection, user=bob
     )
     record = read(pull, bob)
     assert record["protections"] == [
@@ -105,7 +105,7 @@ def test_who_is_not_named_does_not_count(read, make, pull, protection, acme, bob
     dan = UserFactory.create(username="dan")
     MemberFactory.create(team=acme, user=dan, admin=True)
     add_approver(
-        by=access_of(protection.created_by, protection.repo), protection=protection, user=bob
+        access=access_of(protection.created_by, protection.repo), protection=protection, user=bob
     )
     make.review(pull, by=dan)
     [approval] = read(pull)["approvals"]
@@ -115,7 +115,7 @@ def test_who_is_not_named_does_not_count(read, make, pull, protection, acme, bob
 
 def test_a_named_reader_counts_as_long_as_they_can_read(read, make, pull, protection, carol):
     add_approver(
-        by=access_of(protection.created_by, protection.repo), protection=protection, user=carol
+        access=access_of(protection.created_by, protection.repo), protection=protection, user=carol
     )
     make.review(pull, by=carol)
     assert read(pull)["approval_count"] == 1
@@ -129,7 +129,7 @@ def test_author_pusher_and_the_inactive_never_count(
     read, make, pull, clone, protection, alice, bob, sam
 ):
     for person in (alice, bob, sam):
-        add_approver(by=access_of(alice, protection.repo), protection=protection, user=person)
+        add_approver(access=access_of(alice, protection.repo), protection=protection, user=person)
     clone.commit("feature", {"window": "1"})
     clone.push("feature", by=bob)
     for person in (alice, bob, sam):
@@ -205,7 +205,7 @@ def test_several_protections_are_each_to_be_satisfied(read, make, pull, alice, b
     open_to_all = make.protection(pull.repo, "m*", by=alice)
     make.protection(pull.repo, "release/*", by=alice)
     update_protection(
-        by=access_of(sam, open_to_all.repo), protection=open_to_all, required_approvals=2
+        access=access_of(sam, open_to_all.repo), protection=open_to_all, required_approvals=2
     )
     make.review(pull, by=bob)
     record = read(pull)
@@ -216,7 +216,7 @@ def test_several_protections_are_each_to_be_satisfied(read, make, pull, alice, b
     record = read(pull)
     assert (record["approval_count"], record["approvals_missing"]) == (2, 0)
     assert record["blocked_reasons"] == []
-    update_protection(by=access_of(sam, named.repo), protection=named, required_approvals=2)
+    update_protection(access=access_of(sam, named.repo), protection=named, required_approvals=2)
     assert read(pull)["approvals_missing"] == 1
 
 
@@ -231,7 +231,7 @@ def test_protections_that_name_different_people_want_an_approval_of_each(
     make.review(pull, by=sam)
     record = read(pull)
     assert (record["required_approvals"], record["approvals_missing"]) == (2, 1)
-    add_approver(by=access_of(alice, first.repo), protection=first, user=bob)
+    add_approver(access=access_of(alice, first.repo), protection=first, user=bob)
     record = read(pull)
     assert (record["required_approvals"], record["approvals_missing"]) == (1, 1)
 
@@ -276,12 +276,12 @@ def test_git_is_asked_once_for_two_commits(read, pull):
 
 def test_any_number_of_people_takes_the_same_queries(api, make, pull, protection, alice, bob):
     caller, url = api(alice), f"{paths.pull(pull)}/protection"
-    add_approver(by=access_of(alice, protection.repo), protection=protection, user=bob)
+    add_approver(access=access_of(alice, protection.repo), protection=protection, user=bob)
     make.review(pull, by=bob)
     few = queries(caller, url)
     for _ in range(5):
         person = UserFactory.create()
-        add_approver(by=access_of(alice, protection.repo), protection=protection, user=person)
+        add_approver(access=access_of(alice, protection.repo), protection=protection, user=person)
         make.review(pull, by=person)
     assert queries(caller, url) == few <= 9
 
@@ -295,7 +295,7 @@ def queries(caller, url):
 
 
 def test_reviews_are_read_with_the_same_eyes(api, make, pull, protection, alice, bob, sam):
-    add_approver(by=access_of(alice, protection.repo), protection=protection, user=sam)
+    add_approver(access=access_of(alice, protection.repo), protection=protection, user=sam)
     for person in (bob, sam):
         make.review(pull, by=person)
     rows = api(alice).get(paths.reviews(pull)).gives()["results"]

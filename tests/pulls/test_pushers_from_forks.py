@@ -33,7 +33,7 @@ def pushers(repo, *shas):
 
 def merged(upstream, alice, strategy=Strategy.MERGE):
     pull = Pull.objects.get(repo=upstream)
-    merge_pull(by=access_of(alice, upstream), pull=pull, merge_strategy=strategy)
+    merge_pull(access=access_of(alice, upstream), pull=pull, merge_strategy=strategy)
     return upstream.branch_sha("main")
 
 
@@ -42,7 +42,7 @@ def test_a_fork_has_the_pushers_of_its_upstream(upstream, fork, bob):
     read_all_pushes()
     assert pushers(fork, begin) == ["alice"]
     assert not CommitPush.objects.filter(repo=fork)
-    create_fork(by=access_of(bob, fork), into=space_access_of(bob, bob))
+    create_fork(access=access_of(bob, fork), into=space_access_of(bob, bob))
     jobs.make_next_fork()
     again = Fork.objects.latest("id").repo
     read_all_pushes()

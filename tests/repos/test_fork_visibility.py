@@ -103,14 +103,14 @@ def test_all_are_hidden_or_none(api, tree, alice, monkeypatch, events):
     monkeypatch.setattr(actions, "record", dies)
     with pytest.raises(SystemExit), events():
         actions.update_repo(
-            by=access_of(alice, tree[0]), name="Api", slug="api", visibility="private"
+            access=access_of(alice, tree[0]), name="Api", slug="api", visibility="private"
         )
     assert visibilities(*tree) == ["public", "public", "public", "private"]
 
 
 def with_waiting_fork(make, alice, carol):
     upstream = make.repo(alice, "api", by=alice, visibility="public")
-    create_fork(by=access_of(carol, upstream), into=space_access_of(carol, carol))
+    create_fork(access=access_of(carol, upstream), into=space_access_of(carol, carol))
     return upstream
 
 
@@ -146,7 +146,9 @@ def test_a_fork_that_is_made_after_the_look_for_forks_is_hidden_too(
         worker.join(timeout=60)
 
     monkeypatch.setattr(transaction, "savepoint_rollback", and_then)
-    actions.update_repo(by=access_of(alice, upstream), name="Api", slug="api", visibility="private")
+    actions.update_repo(
+        access=access_of(alice, upstream), name="Api", slug="api", visibility="private"
+    )
     assert made == [True, False]
     assert [repo.visibility for repo in Repo.objects.all()] == ["private"] * 3
 

@@ -27,7 +27,7 @@ MIB = 1024 * 1024
 @pytest.fixture
 def limit(db):
     return lambda scope, most: create_rate_limit(
-        by=None, scope=scope, max_requests=most, window_seconds=DAY
+        principal=None, scope=scope, max_requests=most, window_seconds=DAY
     )
 
 

@@ -62,7 +62,7 @@ def test_what_git_has_done_is_written_down_though_the_body_has_no_end(team_repo,
         yield b"more"
 
     body = with_connection_of_its_own(hanging())
-    assert b"ok refs/heads/main" in receive(by=access_of(bob, team_repo), body=body)
+    assert b"ok refs/heads/main" in receive(access=access_of(bob, team_repo), body=body)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -79,7 +79,7 @@ def test_a_body_that_never_ends_is_read_for_no_longer_than_a_minute(
             yield push_body(other, [Command(ZERO, new, ref)])
             yield from (b"x" for _ in taken)
 
-        assert ref.encode() in receive(by=access_of(bob, team_repo), body=body())
+        assert ref.encode() in receive(access=access_of(bob, team_repo), body=body())
         assert next(taken) < streams.DROPPED
 
 
@@ -92,7 +92,7 @@ def test_a_client_that_leaves_while_it_sends_moves_nothing(team_repo, other, bob
         raise BadRequest("malformed_request", "gone")
 
     with pytest.raises(BadRequest, match="gone"):
-        receive(by=access_of(bob, team_repo), body=broken())
+        receive(access=access_of(bob, team_repo), body=broken())
     assert team_repo.git.refs() == {}
     assert not PushJournal.objects.exists()
 
@@ -114,7 +114,7 @@ def test_a_ref_that_moves_away_and_back_meanwhile_is_moved_by_whom_it_is(
             yield body[-10:]
 
         whole = with_connection_of_its_own(slowly())
-        assert f"ok {ref}".encode() in receive(by=access_of(person, team_repo), body=whole)
+        assert f"ok {ref}".encode() in receive(access=access_of(person, team_repo), body=whole)
 
     push(alice, ZERO, here, ref=MAIN)  # the first branch cannot be deleted
     start = ZERO
@@ -140,7 +140,9 @@ def test_a_push_onto_one_that_is_not_written_down_yet_is_its_pushers(team_repo, 
 
     def push(person, old, new):
         body = push_body(other, [Command(old, new, MAIN)])
-        assert b"ok refs/heads/main" in receive(by=access_of(person, team_repo), body=iter([body]))
+        assert b"ok refs/heads/main" in receive(
+            access=access_of(person, team_repo), body=iter([body])
+        )
 
     push(alice, ZERO, here)
     slow = open_journal(actor=bob, repo=team_repo, moves=[(MAIN, here, new)])
@@ -163,7 +165,7 @@ def push(team_repo, other):
 
     def whole(person, old, new):
         body = push_body(other, [Command(old, new, MAIN)])
-        said = receive(by=access_of(person, team_repo), body=iter([body]))
+        said = receive(access=access_of(person, team_repo), body=iter([body]))
         assert b"ok refs/heads/main" in said
 
     return whole
@@ -314,7 +316,7 @@ def test_a_push_is_refused_if_its_right_is_lost_before_it_is_accepted(
         yield body[10:]
 
     with pytest.raises(ApiError) as caught:
-        receive(by=access_by_token(make, bob), body=slowly())
+        receive(access=access_by_token(make, bob), body=slowly())
     assert (caught.value.status, caught.value.code) == answer
     assert team_repo.git.refs() == {}
     assert not PushJournal.objects.exists()
@@ -331,7 +333,7 @@ def test_a_push_that_was_accepted_before_is_carried_out(make, team_repo, other, 
         yield body[-10:]
 
     whole = with_connection_of_its_own(slowly())
-    assert b"ok refs/heads/main" in receive(by=access_by_token(make, bob), body=whole)
+    assert b"ok refs/heads/main" in receive(access=access_by_token(make, bob), body=whole)
     assert team_repo.refs.get().pushed_by == bob
     assert not PushJournal.objects.exists()
 
@@ -358,7 +360,7 @@ def test_a_client_that_leaves_while_it_sends_leaves_nothing_on_disk(team_repo, o
         raise BadRequest("malformed_request", "gone")
 
     with pytest.raises(BadRequest, match="gone"):
-        receive(by=access_of(bob, team_repo), body=broken())
+        receive(access=access_of(bob, team_repo), body=broken())
     assert not quarantines(team_repo)
 
 
@@ -374,7 +376,7 @@ def test_a_git_that_is_killed_leaves_nothing_on_disk(team_repo, other, bob, endi
         os.kill(receiver_of(team_repo), ending)
         yield body[200_000:]
 
-    receive(by=access_of(bob, team_repo), body=slow())
+    receive(access=access_of(bob, team_repo), body=slow())
     assert not quarantines(team_repo)
     assert team_repo.git.refs() == {}
 
@@ -400,7 +402,7 @@ def test_a_push_that_ends_leaves_the_objects_of_another_one_alone(team_repo, oth
         assert team_repo.git.remove_quarantines() == 0
         yield body[200_000:]
 
-    report = receive(by=access_of(bob, team_repo), body=slow())
+    report = receive(access=access_of(bob, team_repo), body=slow())
     assert b"ok refs/heads/main" in report
     assert quarantines(team_repo) == [killed]
     assert team_repo.git.remove_quarantines() == 1

@@ -25,7 +25,7 @@ def limit(db):
 
     def make(scope, most, seconds=DAY):
         return create_rate_limit(
-            by=None, scope=scope, max_requests=most, window_seconds=seconds, is_enabled=True
+            principal=None, scope=scope, max_requests=most, window_seconds=seconds, is_enabled=True
         )
 
     return make
@@ -162,9 +162,9 @@ def test_the_switch_of_the_site_lifts_all_limits(api, alice, limit):
     limit("api", 1)
     api(alice).get(OWN).gives()
     api(alice).get(OWN).fails(429, "rate_limited")
-    update_site_settings(by=None, rate_limits_enabled=False)
+    update_site_settings(principal=None, rate_limits_enabled=False)
     assert left(api(alice).get(OWN)) is None
-    update_site_settings(by=None, rate_limits_enabled=True)
+    update_site_settings(principal=None, rate_limits_enabled=True)
     api(alice).get(OWN).fails(429, "rate_limited")
 
 

@@ -13,16 +13,18 @@ pytestmark = pytest.mark.once
 
 ACTIONS = {
     "create_thread": lambda by, reply: actions.create_thread(
-        by=by, title="x", body="", kind="issue"
+        access=by, title="x", body="", kind="issue"
     ),
-    "update_thread": lambda by, reply: actions.update_thread(by=by, thread=reply.thread, title="x"),
-    "delete_thread": lambda by, reply: actions.delete_thread(by=by, thread=reply.thread),
+    "update_thread": lambda by, reply: actions.update_thread(
+        access=by, thread=reply.thread, title="x"
+    ),
+    "delete_thread": lambda by, reply: actions.delete_thread(access=by, thread=reply.thread),
     "create_reply": lambda by, reply: actions.create_reply(
-        by=by, thread=reply.thread, kind="comment", body="x"
+        access=by, thread=reply.thread, kind="comment", body="x"
     ),
-    "update_reply": lambda by, reply: actions.update_reply(by=by, reply=reply, body="x"),
-    "delete_reply": lambda by, reply: actions.delete_reply(by=by, reply=reply),
-    "moderate_reply": lambda by, reply: actions.moderate_reply(by=by, reply=reply),
+    "update_reply": lambda by, reply: actions.update_reply(access=by, reply=reply, body="x"),
+    "delete_reply": lambda by, reply: actions.delete_reply(access=by, reply=reply),
+    "moderate_reply": lambda by, reply: actions.moderate_reply(access=by, reply=reply),
 }
 
 

@@ -20,11 +20,11 @@ def test_only_staff_moderates_and_the_placeholder_stays(reply, alice, sam, api, 
     path = f"/teams/acme/repos/api/threads/{reply.thread.number}"
     with events():
         with pytest.raises(ApiError) as caught:
-            actions.moderate_reply(by=access_of(alice, reply.thread.repo), reply=reply)
+            actions.moderate_reply(access=access_of(alice, reply.thread.repo), reply=reply)
         assert caught.value.code == "staff_required"
         api(sam).delete(f"{path}/replies/{reply.number}").fails(403, "not_creator")
     with events("reply-deleted") as recorded:
-        actions.moderate_reply(by=access_of(sam, reply.thread.repo), reply=reply)
+        actions.moderate_reply(access=access_of(sam, reply.thread.repo), reply=reply)
     assert (recorded[0].data, recorded[0].actor) == ({"moderated": True}, sam)
     placeholder, answer = api(alice).get(path).gives()["replies"]
     assert (placeholder["is_deleted"], placeholder["body"]) == (True, "")
@@ -32,9 +32,9 @@ def test_only_staff_moderates_and_the_placeholder_stays(reply, alice, sam, api, 
 
 
 def test_a_reply_that_is_gone_is_not_moderated_again(reply, bob, sam, events):
-    actions.delete_reply(by=access_of(bob, reply.thread.repo), reply=reply)
+    actions.delete_reply(access=access_of(bob, reply.thread.repo), reply=reply)
     with events(), pytest.raises(ApiError) as caught:
-        actions.moderate_reply(by=access_of(sam, reply.thread.repo), reply=reply)
+        actions.moderate_reply(access=access_of(sam, reply.thread.repo), reply=reply)
     assert caught.value.code == "reply_already_deleted"
 
 
@@ -43,10 +43,10 @@ def test_of_staff_and_creator_at_once_one_deletes(reply, bob, sam):
     same = type(reply).objects.select_related("thread__repo").get(pk=reply.pk)
     gone = at_once(
         lambda: Outcome(
-            lambda: actions.moderate_reply(by=access_of(sam, reply.thread.repo), reply=reply)
+            lambda: actions.moderate_reply(access=access_of(sam, reply.thread.repo), reply=reply)
         ),
         lambda: Outcome(
-            lambda: actions.delete_reply(by=access_of(bob, same.thread.repo), reply=same)
+            lambda: actions.delete_reply(access=access_of(bob, same.thread.repo), reply=same)
         ),
     )
     assert gone == {(200, None): 1, (409, "reply_already_deleted"): 1}

@@ -86,7 +86,9 @@ def test_of_two_texts_that_are_deleted_at_once_the_last_takes_it_along(make, ope
     made = make.upload(open_repo, by=alice)
     rows = [make.thread(open_repo, by=alice, body=address(made)) for _ in range(2)]
     by = access_of(alice, open_repo)
-    calls = [lambda t=row: Outcome(lambda: threads.delete_thread(by=by, thread=t)) for row in rows]
+    calls = [
+        lambda t=row: Outcome(lambda: threads.delete_thread(access=by, thread=t)) for row in rows
+    ]
     assert at_once(*calls) == {(200, None): 2}
     assert Upload.objects.get().deleted_at is not None
 
@@ -97,6 +99,6 @@ def test_an_upload_to_a_repository_that_is_deleted_meanwhile_is_404(
     by = access_of(alice, open_repo)
     type(open_repo).objects.all().delete()
     with pytest.raises(ApiError) as refused:
-        actions.create_upload(by=by, filename="a.txt", content=b"a")
+        actions.create_upload(access=by, filename="a.txt", content=b"a")
     assert refused.value.status == 404
     assert not names(uploads_dir)

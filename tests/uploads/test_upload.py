@@ -102,7 +102,7 @@ def test_pages_of_this_site_show_what_who_is_signed_in_may_read(make, open_repo,
     assert status(path) == 403
     client.force_login(bob)
     assert status(path) == 200
-    deactivate_user(by=principal_of(sam), user=bob)
+    deactivate_user(principal=principal_of(sam), user=bob)
     assert status(path) == 401
     client.force_login(sam)
     make.thread(open_repo, by=sam)

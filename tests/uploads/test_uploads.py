@@ -53,7 +53,7 @@ def test_a_repository_that_is_archived_meanwhile_takes_nothing(make, open_repo, 
     by = access_of(alice, open_repo)
     Repo.objects.filter(pk=open_repo.pk).update(is_archived=True)
     with pytest.raises(Conflict):
-        create_upload(by=by, filename="a.txt", content=b"a")
+        create_upload(access=by, filename="a.txt", content=b"a")
     assert not files(uploads_dir)
 
 
@@ -215,7 +215,7 @@ def test_what_was_deleted_counts_until_it_is_a_day_old(upload, carol, make, open
     settings.UPLOAD_BYTES_PER_DAY = 10
     made = upload(carol, content=b"123456").gives(201)
     thread = make.thread(open_repo, by=carol, body=made["url"])
-    delete_thread(by=access_of(carol, open_repo), thread=thread)
+    delete_thread(access=access_of(carol, open_repo), thread=thread)
     upload(carol, content=b"12345").fails(429, "upload_limit_reached")
     row = Upload.objects.get()
     Upload.objects.update(created_at=row.created_at - dt.timedelta(days=1))

@@ -27,7 +27,7 @@ def change_site_settings(**fields):
 def invite(sam):
     """An invite without an address: anybody with the link can use it."""
     return actions.create_invite(
-        by=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
+        principal=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
     )
 
 
@@ -77,13 +77,15 @@ def test_an_unknown_a_deleted_and_an_expired_invite_are_refused_with_the_reason(
     assert page.alert() == "This invite does not exist." and page.value("username") == "Zoe"
     Invite.objects.update(expires_at=timezone.now())
     assert "expired" in visit().get(f"/signup?invite={invite.uuid}").gives(409).text
-    actions.delete_invite(by=principal_of(sam), invite=invite)
+    actions.delete_invite(principal=principal_of(sam), invite=invite)
     visit().get(f"/signup?invite={invite.uuid}").gives(404)
 
 
 def test_an_invite_for_an_address_takes_that_one_ignoring_case(visit, sam, events):
     later = timezone.now() + dt.timedelta(days=1)
-    mine = actions.create_invite(by=principal_of(sam), expires_at=later, email="ZOE@example.org")
+    mine = actions.create_invite(
+        principal=principal_of(sam), expires_at=later, email="ZOE@example.org"
+    )
     wrong = {**WANTED, "email": "eve@example.org"}
     with events():
         page = visit().post("/signup", **wrong, invite=str(mine.uuid)).gives(422)

@@ -119,7 +119,7 @@ class Plan:
 
 def merge_pull(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     pull: Pull,
     merge_strategy: str = Strategy.MERGE,
     expected_head_sha: str | None = None,
@@ -135,10 +135,10 @@ def merge_pull(
     fails, or if the merge's turn does not come within 20 seconds. It then keeps its position for a
     repeat. Locks the pull to take the lease; at the end the repository, then the pull.
     """
-    by.require_change(Level.WRITE)
-    by.check_holds(pull)
+    access.require_change(Level.WRITE)
+    access.check_holds(pull)
     deadline = monotonic() + MERGE_SECONDS
-    merge = Merge(by, pull, Strategy(merge_strategy), expected_head_sha, deadline)
+    merge = Merge(access, pull, Strategy(merge_strategy), expected_head_sha, deadline)
     try:
         _merge(merge, _check_blockers(merge))
     except Conflict:

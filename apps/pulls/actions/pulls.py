@@ -38,7 +38,7 @@ from apps.uploads.uses import forget_uses, note_uses
 
 def create_pull(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     title: str,
     body: str,
     source_branch: str,
@@ -52,33 +52,33 @@ def create_pull(
     Errors: 422 `source_not_found`, `same_branch`; 403 `role_required` without write access to the
     fork; 409 `pull_already_exists`. Locks the fork and the repository.
     """
-    by.require_change(Level.READ)
-    source, branch = find_source(by, source_branch)
+    access.require_change(Level.READ)
+    source, branch = find_source(access, source_branch)
     branches = {"source_branch": branch, "target_branch": target_branch}
-    pull = Pull(repo=by.repo, source_repo=source, status=PullStatus(status), **branches)
+    pull = Pull(repo=access.repo, source_repo=source, status=PullStatus(status), **branches)
     rules.check_branches_differ(pull)
     content = {"title": title, "body": body, **rendered(body)}
-    _open_pull(by, pull, content, read_tips(pull, by.user))
+    _open_pull(access, pull, content, read_tips(pull, access.user))
     return pull
 
 
 @final_transaction
-def _open_pull(by: RepoAccess, pull: Pull, content: dict[str, Any], facts: GitFacts) -> None:
+def _open_pull(access: RepoAccess, pull: Pull, content: dict[str, Any], facts: GitFacts) -> None:
     _lock_repos(pull)
     rules.check_not_open_already(pull)
-    pull.thread = Thread.open(pull.repo, kind=ThreadKind.PULL, created_by=by.user, **content)
+    pull.thread = Thread.open(pull.repo, kind=ThreadKind.PULL, created_by=access.user, **content)
     pull.number, pull.updated_at = pull.thread.number, pull.thread.created_at
-    versions = update_from_tips(pull, by.user, facts)
+    versions = update_from_tips(pull, access.user, facts)
     pull.save()
     update_refs_on_commit(pull, write_versions(pull, versions))
     pings = [*pings_of_text(pull.repo, pull.thread.body_html), *_review_requests(pull)]
     data = {"status": pull.status, **pull.event_heads()}
-    record(Kind.PULL_CREATED, actor=by.user, about=pull, data=data, pings=pings)
+    record(Kind.PULL_CREATED, actor=access.user, about=pull, data=data, pings=pings)
 
 
 def update_pull(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     pull: Pull,
     title: str | None = None,
     body: str | None = None,
@@ -92,18 +92,22 @@ def update_pull(
     Errors: 409 `pull_already_merged`, `invalid_transition`, `pull_already_exists`. For a status
     locks the fork and the repository; always the pull and its thread.
     """
-    by.require_change(Level.READ)
-    by.require_author_or(Level.WRITE, pull.thread.created_by_id, "pull")
-    by.check_holds(pull)
+    access.require_change(Level.READ)
+    access.require_author_or(Level.WRITE, pull.thread.created_by_id, "pull")
+    access.check_holds(pull)
     reopens = status == PullStatus.OPEN and pull.status == PullStatus.CLOSED
-    facts = read_tips(pull, by.user) if reopens else GitFacts()
+    facts = read_tips(pull, access.user) if reopens else GitFacts()
     content = given(title=title, body=body, html=rendered_for_edit(pull.thread, body) or None)
-    _update_pull(by, pull, content, None if status is None else PullStatus(status), facts)
+    _update_pull(access, pull, content, None if status is None else PullStatus(status), facts)
 
 
 @transaction.atomic
 def _update_pull(
-    by: RepoAccess, pull: Pull, content: dict[str, Any], status: PullStatus | None, facts: GitFacts
+    access: RepoAccess,
+    pull: Pull,
+    content: dict[str, Any],
+    status: PullStatus | None,
+    facts: GitFacts,
 ) -> None:
     if status is not None:
         _lock_repos(pull)
@@ -111,8 +115,8 @@ def _update_pull(
     lock(pull.thread)
     before, kind, old_html = PullStatus(pull.status), Kind.PULL_UPDATED, pull.thread.body_html
     if status not in (None, before):
-        kind = _set_status(by, pull, PullStatus(status), facts)
-    changed = pull.thread.revise(by=by.user, **content)
+        kind = _set_status(access, pull, PullStatus(status), facts)
+    changed = pull.thread.revise(by=access.user, **content)
     data: dict[str, Any] = {"changed": changed}
     if kind is not Kind.PULL_UPDATED:
         data = {"changed": [*changed, "status"], "before": before, "after": status}
@@ -122,7 +126,7 @@ def _update_pull(
     pull.save(update_fields=MUTABLE_FIELDS)
     requests = [] if kind is Kind.PULL_UPDATED else _review_requests(pull)
     pings = [*pings_of_edit(pull.repo, pull, old_html, pull.thread.body_html), *requests]
-    record(kind, actor=by.user, about=pull, data=data, pings=pings)
+    record(kind, actor=access.user, about=pull, data=data, pings=pings)
 
 
 def _review_requests(pull: Pull) -> list[Pinged]:
@@ -146,12 +150,12 @@ def _may_read(pull: Pull, approver: Approver) -> bool:
     return level_on(Principal(approver.user), pull.repo, role) >= Level.READ
 
 
-def _set_status(by: RepoAccess, pull: Pull, status: PullStatus, facts: GitFacts) -> Kind:
+def _set_status(access: RepoAccess, pull: Pull, status: PullStatus, facts: GitFacts) -> Kind:
     """Change to another status, without saving the pull; return the kind of its event."""
     kind = rules.kind_of_transition(pull, status)
     if kind is Kind.PULL_REOPENED:
         rules.check_not_open_already(pull)
-        versions = update_from_tips(pull, by.user, facts)
+        versions = update_from_tips(pull, access.user, facts)
         note_base(pull)
         update_refs_on_commit(pull, write_versions(pull, versions))
     if kind is Kind.PULL_CLOSED:  # delete a position that was kept in the merge queue
@@ -176,7 +180,7 @@ def _lock_repos(pull: Pull) -> None:
 
 def create_review(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     pull: Pull,
     status: str,
     body: str = "",
@@ -186,15 +190,15 @@ def create_review(
 
     409 `head_changed` if the caller expects another head.
     """
-    by.require_change(Level.READ)
-    by.check_holds(pull)
+    access.require_change(Level.READ)
+    access.check_holds(pull)
     content = {"status": status, "body": body, **rendered(body)}
-    return _create_review(by, pull, content, expected_head_sha)
+    return _create_review(access, pull, content, expected_head_sha)
 
 
 @final_transaction
 def _create_review(
-    by: RepoAccess, pull: Pull, content: dict[str, Any], expected_head_sha: str | None
+    access: RepoAccess, pull: Pull, content: dict[str, Any], expected_head_sha: str | None
 ) -> Review:
     lock(pull)
     rules.check_head(pull.head_sha, expected_head_sha)
@@ -204,20 +208,20 @@ def _create_review(
         pull=pull,
         **content,
         commit_sha=pull.head_sha,
-        by_pusher=pull.may_be_pushed_by(by.user),
-        created_by=by.user,
+        by_pusher=pull.may_be_pushed_by(access.user),
+        created_by=access.user,
     )
     pull.thread.touch()
-    note_uses(pull.repo_id, review.uuid, review.body, by=by.user.pk)
+    note_uses(pull.repo_id, review.uuid, review.body, by=access.user.pk)
     note_commits(pull.repo_id, review.body_html)
-    pings, data = pings_of_text(by.repo, review.body_html), {"status": review.status}
-    record(Kind.REVIEW_CREATED, actor=by.user, about=review, data=data, pings=pings)
+    pings, data = pings_of_text(access.repo, review.body_html), {"status": review.status}
+    record(Kind.REVIEW_CREATED, actor=access.user, about=review, data=data, pings=pings)
     return review
 
 
 def update_review(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     review: Review,
     status: str | None = None,
     body: str | None = None,
@@ -230,28 +234,28 @@ def update_review(
     Locks the pull and the review.
     """
     dismisses = status == ReviewStatus.DISMISSED
-    by.require_change(Level.ADMIN if dismisses else Level.READ)
+    access.require_change(Level.ADMIN if dismisses else Level.READ)
     values = given(body=body, status=status)
-    _update_review(by, review, values, rendered_for_edit(review, body), expected_head_sha)
+    _update_review(access, review, values, rendered_for_edit(review, body), expected_head_sha)
 
 
 @transaction.atomic
 def _update_review(
-    by: RepoAccess,
+    access: RepoAccess,
     review: Review,
     values: dict[str, Any],
     html: dict[str, Any],
     expected_head_sha: str | None,
 ) -> None:
     status, dismisses = values.get("status"), values.get("status") == ReviewStatus.DISMISSED
-    _lock_review(by, review)
+    _lock_review(access, review)
     if status is not None and not dismisses:
         rules.check_not_dismissed(review)
     if "body" in values or not dismisses:
-        rules.check_reviewer(review, by.user)
+        rules.check_reviewer(review, access.user)
     rules.check_head(review.pull.head_sha, expected_head_sha)
     old_html = review.body_html
-    changed = _revise_review(by.user, review, values, html)
+    changed = _revise_review(access.user, review, values, html)
     if not changed:
         return
     review.pull.thread.touch()
@@ -259,12 +263,12 @@ def _update_review(
     if dismisses and "status" in changed:
         kind = Kind.REVIEW_DISMISSED
     data = {"status": review.status, "changed": changed}
-    pings = pings_of_edit(by.repo, review, old_html, review.body_html)
-    record(kind, actor=by.user, about=review, data=data, pings=pings)
+    pings = pings_of_edit(access.repo, review, old_html, review.body_html)
+    record(kind, actor=access.user, about=review, data=data, pings=pings)
 
 
-def _lock_review(by: RepoAccess, review: Review) -> None:
-    by.check_holds(review.pull)
+def _lock_review(access: RepoAccess, review: Review) -> None:
+    access.check_holds(review.pull)
     lock(review.pull)
     lock(review)
 
@@ -297,14 +301,14 @@ def _revise_review(
 
 
 @transaction.atomic
-def delete_review(*, by: RepoAccess, review: Review) -> None:
+def delete_review(*, access: RepoAccess, review: Review) -> None:
     """Delete a review, as its author or as an owner of the repository. 403 `not_creator`. Locks the
     pull and the review.
     """
-    by.require_change(Level.READ)
-    _lock_review(by, review)
-    if by.level < Level.OWNER:
-        rules.check_reviewer(review, by.user)
+    access.require_change(Level.READ)
+    _lock_review(access, review)
+    if access.level < Level.OWNER:
+        rules.check_reviewer(review, access.user)
     forget_uses([review.uuid])
     review.delete()
-    record(Kind.REVIEW_DELETED, actor=by.user, about=review, data={"status": review.status})
+    record(Kind.REVIEW_DELETED, actor=access.user, about=review, data={"status": review.status})

@@ -67,7 +67,7 @@ SECONDS = 5
 logger = logging.getLogger(__name__)
 
 
-def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
+def receive(*, access: RepoAccess, body: Iterator[bytes]) -> bytes:
     """Carry out a push; return the report that `git push` prints.
 
     `body` yields the request. Errors: 400 for a malformed push, 403 if all refs are refused and the
@@ -75,9 +75,9 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     other pushes fill the memory, those of `accept_refs`, and those that the server raises if the
     client disconnects. Even then, refs that git has moved get their rows.
     """
-    with body_memory.hold(f"person:{by.principal.person_id}") as hold:
+    with body_memory.hold(f"person:{access.principal.person_id}") as hold:
         request, rest = read_commands(reserve_memory(body, hold))
-        return carry_out(by, request, rest, body)
+        return carry_out(access, request, rest, body)
 
 
 def refuse_all(body: Iterator[bytes], error: ApiError, caller: str) -> bytes:
@@ -103,20 +103,22 @@ def reserve_memory(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
         yield piece
 
 
-def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[bytes]) -> bytes:
+def carry_out(
+    access: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[bytes]
+) -> bytes:
     """Choose the refs that may move, let git move them, and record the moves. 503 if a move cannot
     be recorded, because another node has moved the ref where the disk did not show it.
     """
-    actor, repo = by.user, by.repo
+    actor, repo = access.user, access.repo
     if not request.commands:
         # git sends an empty list first, to find out whether it may send a large pack.
         return b""
     left, limit = quota.bytes_left(repo)
     too_much = quota.refusals(request, left, limit)
-    push, refused = accept_refs(by, request, stale_moves(repo, request) | too_much)
+    push, refused = accept_refs(access, request, stale_moves(repo, request) | too_much)
     give_back_connection()
     if refused:
-        log_refused(by, refused)
+        log_refused(access, refused)
     if push is None:
         drop(body)
         if not request.wants_report:
@@ -142,9 +144,9 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
     return with_refusals(answer, refused.items(), sideband=request.sideband)
 
 
-def log_refused(by: RepoAccess, refused: dict[str, str]) -> None:
+def log_refused(access: RepoAccess, refused: dict[str, str]) -> None:
     """Log one line about the refused refs."""
-    logger.info("Refused push to %s by %s: %s", by.repo.path, by.user, listed(refused))
+    logger.info("Refused push to %s by %s: %s", access.repo.path, access.user, listed(refused))
 
 
 def listed(refused: dict[str, str]) -> str:
@@ -155,7 +157,7 @@ def listed(refused: dict[str, str]) -> str:
 
 
 def accept_refs(
-    by: RepoAccess, request: PushRequest, stale: dict[str, str]
+    access: RepoAccess, request: PushRequest, stale: dict[str, str]
 ) -> tuple[UUID | None, dict[str, str]]:
     """Choose the refs that may move, and write their moves to the journal.
 
@@ -167,29 +169,31 @@ def accept_refs(
     Errors: 401, 403, 404, 409 `repo_archived`.
     """
     while True:
-        protected = patterns(by.repo)
+        protected = patterns(access.repo)
         refused = refusals(request, protected, stale)
         with transaction.atomic():
-            now = locked_and_renewed(by)
-            if patterns(by.repo) == protected:
+            now = locked_and_renewed(access)
+            if patterns(access.repo) == protected:
                 others = [command for command in request.commands if command.ref not in refused]
-                late = name_clashes(by.repo, others) | outdated_moves(by.repo, others)
-                late |= moved_meanwhile(by.repo, others)
+                late = name_clashes(access.repo, others) | outdated_moves(access.repo, others)
+                late |= moved_meanwhile(access.repo, others)
                 refused = all_or_none(request, refused | late)
                 moves = [(c.ref, c.old, c.new) for c in others if c.ref not in refused]
-                push = open_journal(actor=now.user, repo=by.repo, moves=moves) if moves else None
+                push = (
+                    open_journal(actor=now.user, repo=access.repo, moves=moves) if moves else None
+                )
                 return push, refused
 
 
-def locked_and_renewed(by: RepoAccess) -> RepoAccess:
+def locked_and_renewed(access: RepoAccess) -> RepoAccess:
     """Lock the repository, and check again that the caller may push: the request may have been
     slow.
 
     Protecting a branch takes the same lock. A push accepted before that is carried out
     (docs/protections.md).
     """
-    lock(by.repo)
-    now = by.renewed()
+    lock(access.repo)
+    now = access.renewed()
     now.require_change(Level.WRITE)
     return now
 

@@ -144,7 +144,7 @@ def receive_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) -
         return answer
     check_content_type(request, Service.RECEIVE_PACK)
     pieces = streams.pieces(request)
-    return streams.PushAnswer(push.receive(by=access, body=pieces), pieces, held)
+    return streams.PushAnswer(push.receive(access=access, body=pieces), pieces, held)
 
 
 def refused_push(

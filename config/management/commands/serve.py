@@ -72,8 +72,10 @@ class Command(BaseCommand):
         if User.objects.exists():
             return
         password = secrets.token_urlsafe(12)
-        admin = actions.create_user(by=None, username="admin", password=password, is_staff=True)
-        _, token = actions.create_token(by=None, owner=admin, name="first token")
+        admin = actions.create_user(
+            principal=None, username="admin", password=password, is_staff=True
+        )
+        _, token = actions.create_token(principal=None, owner=admin, name="first token")
         self.stdout.write(
             FIRST_USER.format(username=admin, password=password, token=token, address=address)
         )
