@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from threading import Event, Thread
+from uuid import uuid4
 
 import pytest
 from django.db import connection, transaction
@@ -54,6 +55,19 @@ def test_a_merge_whose_turn_does_not_come_in_time_is_refused(
     assert busy.header("Retry-After") == "1"
     assert pull.repo.git.refs(pulls=True) == before
     check_place_is_kept(second)
+
+
+def test_a_merge_with_an_earlier_place_waits_for_one_that_has_stored_its_plan(
+    api, pull, second, alice, monkeypatch
+):
+    """Otherwise one of the two is overtaken, and has to be built again."""
+    attempt = begin_merge(pull, alice)
+    planned = MergeAttempt.objects.filter(pk=attempt.pk)
+    planned.update(queued_at=timezone.now() + dt.timedelta(minutes=1), push=uuid4())
+    monkeypatch.setattr(merging, "BUDGET", 0)
+    api(alice).post(f"{paths.pull(second)}/merge").fails(503, "unavailable")
+    planned.update(push=None)
+    api(alice).post(f"{paths.pull(second)}/merge").gives()
 
 
 def check_place_is_kept(pull):

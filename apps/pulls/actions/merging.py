@@ -256,6 +256,7 @@ def _try_merge(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
             pass
         # Either the rows are older than git's refs, or the tips have moved. Update the rows first.
         settle(repo=merge.pull.repo, push=push)
+        attempt.push = None
         if monotonic() > merge.deadline:
             raise TurnMissed
 
@@ -277,13 +278,16 @@ def _wait_for_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
 
 
 def _ahead(attempt: MergeAttempt) -> int:
-    """The number of merges into the same target that are in progress and ahead in the queue."""
+    """The number of merges into the same target that are in progress, and are ahead in the queue or
+    have stored their plan: a repeat may have an earlier place than a merge whose turn has come.
+    """
     pull, position = attempt.pull, attempt.queued_at
     earlier = Q(queued_at__lt=position) | Q(queued_at=position, pk__lt=attempt.pk)
     queue = MergeAttempt.objects.filter(
         pull__repo=pull.repo_id, pull__target_branch=pull.target_branch
     )
-    return queue.filter(earlier, leased_until__gt=timezone.now()).count()
+    others = queue.filter(leased_until__gt=timezone.now(), queued_at__isnull=False)
+    return others.exclude(pk=attempt.pk).filter(earlier | Q(push__isnull=False)).count()
 
 
 def _plan_of_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> Plan:
@@ -348,14 +352,14 @@ def _take_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> uuid.UUID | N
     move = plan.move
     hold(merge.pull.merge_queue)  # of two merges that enter at once, one must see the other
     attempt.queued_at = attempt.queued_at or timezone.now()
-    stored: dict[str, Any] = {"queued_at": attempt.queued_at}
+    stored: dict[str, Any] = {"queued_at": attempt.queued_at, "push": None}
     if not _ahead(attempt) and merge.pull.tips() == (plan.head, move.old):
         step = (move.full_name, move.old, move.new)
         attempt.push = open_journal(actor=merge.by.user, repo=move.repo, moves=[step])
         stored |= {"actor": merge.by.user, "strategy": merge.strategy, "push": attempt.push}
         stored |= {"head_sha": plan.head, "result_sha": move.new}
     _renew(attempt, TURN_SECONDS, **stored)
-    return stored.get("push")
+    return attempt.push
 
 
 @final_transaction

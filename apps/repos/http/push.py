@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from threading import Thread
@@ -23,7 +23,7 @@ from django.db.models.functions import Lower
 from apps.core.access import Level
 from apps.core.body_limits import body_memory
 from apps.core.controls import CONTROLS, has_controls
-from apps.core.errors import BadRequest, unavailable
+from apps.core.errors import ApiError, BadRequest, Forbidden, unavailable
 from apps.core.locks import give_back_connection, lock
 from apps.core.slots import Hold
 from apps.git.history import distances
@@ -34,6 +34,7 @@ from apps.git.protocol import (
     PushRequest,
     Service,
     report,
+    reported_refs,
     with_refusals,
 )
 from apps.git.refs import new_name_problem, valid_ref_name
@@ -45,7 +46,7 @@ from apps.repos.models import BRANCHES, TAGS, PushJournal, Repo
 from apps.repos.models.protection import glob
 from apps.repos.models.ref import short_name, twin
 from apps.repos.pushes import MOST_NAMED, journal_of, open_journal, settle, stored_heads
-from apps.repos.rules import ZERO, RefMove, longest_chain, names_branches
+from apps.repos.rules import ZERO, RefMove, find_chain, names_branches
 
 MOST_REFS = 20_000
 """Most refs that one push may move. Imports have thousands of tags."""
@@ -69,7 +70,8 @@ logger = logging.getLogger(__name__)
 def receive(*, access: RepoAccess, body: Iterator[bytes]) -> bytes:
     """Carry out a push; return the report that `git push` prints.
 
-    `body` yields the request. Errors: 400 for a malformed push, 503 while the command lists of
+    `body` yields the request. Errors: 400 for a malformed push, 403 if all refs are refused and the
+    client reads no report, 503 while the command lists of
     other pushes fill the memory, those of `accept_refs`, and those that the server raises if the
     client disconnects. Even then, refs that git has moved get their rows.
     """
@@ -78,16 +80,18 @@ def receive(*, access: RepoAccess, body: Iterator[bytes]) -> bytes:
         return carry_out(access, request, rest, body)
 
 
-def refuse_all(body: Iterator[bytes], reason: str, caller: str) -> bytes:
-    """Refuse every ref of a push for one reason; return the report that `git push` prints.
+def refuse_all(body: Iterator[bytes], error: ApiError, caller: str) -> bytes:
+    """Refuse every ref of a push because of `error`; return the report that `git push` prints.
 
-    Errors: 400 for a malformed push, 503 as in `receive`.
+    Errors: 400 for a malformed push, 503 as in `receive`, `error` if the client reads no report.
     """
     with body_memory.hold(caller) as hold:
         request, _ = read_commands(reserve_memory(body, hold))
         drop(body)
-    refused = [(command.ref, reason) for command in request.commands]
-    return report(refused, sideband=request.sideband) if refused and request.wants_report else b""
+    refused = [(command.ref, error.detail) for command in request.commands]
+    if refused and not request.wants_report:
+        raise error
+    return report(refused, sideband=request.sideband) if refused else b""
 
 
 def reserve_memory(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
@@ -117,17 +121,21 @@ def carry_out(
         log_refused(access, refused)
     if push is None:
         drop(body)
-        return report(refused.items(), sideband=request.sideband) if request.wants_report else b""
+        if not request.wants_report:
+            raise Forbidden("forbidden", f"The push is refused: {listed(refused)}.")
+        return report(refused.items(), sideband=request.sideband)
     accepted = [c for c in request.commands if c.ref not in refused]
     own = [RefMove(repo, c.ref, c.old, c.new, actor) for c in accepted]
     commands = request.without(refused) if refused else request.raw
+    reported: dict[str, bool] = {}
     with Feeder(commands + rest, body) as feeder:
         try:
             answer = run(repo, feeder, quota.most_of_push(left))
+            reported = reported_refs(answer, sideband=request.sideband)
             if UNPACKED in answer or not request.wants_report:
                 quota.add_pushed(repo, feeder.sent)
         finally:
-            doubted = settle(repo=repo, push=push, own=own)
+            doubted = settle(repo=repo, push=push, own=own, reported=reported)
             give_back_connection()
     if doubted:
         raise unavailable()
@@ -137,12 +145,15 @@ def carry_out(
 
 
 def log_refused(access: RepoAccess, refused: dict[str, str]) -> None:
-    """Log one line about the refused refs, with the names of at most `MOST_LOGGED`."""
+    """Log one line about the refused refs."""
+    logger.info("Refused push to %s by %s: %s", access.repo.path, access.user, listed(refused))
+
+
+def listed(refused: dict[str, str]) -> str:
+    """The refused refs with the reasons as text, at most `MOST_LOGGED` of them."""
     named = [f"{ref[:200]!a} ({refused[ref]})" for ref in [*refused][:MOST_LOGGED]]
     others = f" and {len(refused) - len(named)} more" if len(refused) > len(named) else ""
-    logger.info(
-        "Refused push to %s by %s: %s%s", access.repo.path, access.user, ", ".join(named), others
-    )
+    return ", ".join(named) + others
 
 
 def accept_refs(
@@ -165,6 +176,7 @@ def accept_refs(
             if patterns(access.repo) == protected:
                 others = [command for command in request.commands if command.ref not in refused]
                 late = name_clashes(access.repo, others) | outdated_moves(access.repo, others)
+                late |= moved_meanwhile(access.repo, others)
                 refused = all_or_none(request, refused | late)
                 moves = [(c.ref, c.old, c.new) for c in others if c.ref not in refused]
                 push = (
@@ -206,11 +218,25 @@ def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
 def stale_moves(repo: Repo, request: PushRequest) -> dict[str, str]:
     """Refs that are not at the old value which the push names, with the reason for refusing them.
 
-    git itself compares the old value of a deletion only if it has that object. And a journal step
-    from a value that the ref never had could form a loop of moves that never happened.
+    git itself compares the old value of a deletion only if it has that object.
     """
     moved = [command for command in request.commands if command.old != ZERO]
     present = repo.git.refs() if moved else {}
+    return not_at_old_value(moved, present)
+
+
+def moved_meanwhile(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
+    """Refs that have left their old value since `stale_moves` has read the disk.
+
+    The caller holds the repository's lock. The journal is ordered by these locks, so each step in
+    it says where the ref was: see `find_chain`.
+    """
+    moved = [command for command in commands if command.old != ZERO]
+    present = repo.git.some_refs([command.ref for command in moved])
+    return not_at_old_value(moved, present)
+
+
+def not_at_old_value(moved: Sequence[Command], present: Mapping[str, str]) -> dict[str, str]:
     stale = [command for command in moved if present.get(command.ref) != command.old]
     return {command.ref: STALE for command in stale}
 
@@ -238,7 +264,7 @@ def outdated_moves(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
     unexplained = [
         (c.ref, stored[c.ref], c.old)
         for c in differing
-        if c.ref in stored and longest_chain(stored[c.ref], c.old, steps[c.ref]) is None
+        if c.ref in stored and find_chain(stored[c.ref], c.old, steps[c.ref]) is None
     ]
     git = repo.git.within(SECONDS)
     pairs = [(head, old) for _, head, old in unexplained if old != ZERO]

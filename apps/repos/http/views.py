@@ -164,7 +164,7 @@ def refused_push(
         if not 0 < int(request.META.get("CONTENT_LENGTH") or 0) <= SMALL_PUSH:
             raise error from None
         pieces = iter([streams.collected(pieces, SMALL_PUSH, held, caller)])
-    report = push.refuse_all(pieces, error.detail, caller)
+    report = push.refuse_all(pieces, error, caller)
     return streams.PushAnswer(report, pieces, held)
 
 
