@@ -7,7 +7,9 @@ import ast
 import inspect
 import json
 import os
+import re
 import textwrap
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -307,3 +309,10 @@ def test_the_whole_tree_is_looked_at():
     seen = {source.path for source in python_sources()}
     assert {"manage.py", "apps/core/views.py", "config/api.py", "tests/conftest.py"} <= seen
     assert all(source.is_python for source in python_sources())
+
+
+def test_the_picture_of_the_layers_has_those_that_are_checked():
+    contracts = tomllib.loads(read(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    [between] = [one for one in contracts if one["name"] == "Layers between apps"]
+    drawn = re.findall(r'class="layer"[^>]*>(\w+)<', read(ROOT / "docs/pictures/layers.svg"))
+    assert drawn == ["config", *between["layers"]]
