@@ -64,7 +64,7 @@ def test_a_merge_with_an_earlier_place_waits_for_one_that_has_stored_its_plan(
     attempt = begin_merge(pull, alice)
     planned = MergeAttempt.objects.filter(pk=attempt.pk)
     planned.update(queued_at=timezone.now() + dt.timedelta(minutes=1), push=uuid4())
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     api(alice).post(f"{paths.pull(second)}/merge").fails(503, "unavailable")
     planned.update(push=None)
     api(alice).post(f"{paths.pull(second)}/merge").gives()
