@@ -167,11 +167,7 @@ def test_a_tar_has_a_tag_and_head_has_no_content(load, head, team_repo, alice, c
     assert (same.status_code, same.whole, run.spawned) == (304, b"", before)
     assert bytes_of(load("?format=tar&ref=main", **{"If-None-Match": '"x"'})) == content
     first = load(method="HEAD")
-    assert (first.status_code, first.whole, first["Content-Type"]) == (
-        200,
-        b"",
-        "application/gzip",
-    )
+    assert (first.status_code, first.whole, first["Content-Type"]) == (200, b"", "application/gzip")
     push(team_repo, "refs/heads/main", code.commit_with({}, head), by=alice)
     assert load("?format=tar&ref=main", **{"If-None-Match": tag}).status_code == 200
 

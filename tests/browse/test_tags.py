@@ -64,11 +64,7 @@ def test_the_tags_are_listed_the_newest_first(api, repo, clone, alice):
         "tag_sha": shas[f"{TAGS}rel/1"],
         "message": f"Version 1\n\n{LONG}"[:TEXT_MAX],
         "message_truncated": True,
-        "tagger": {
-            "name": "alice",
-            "email": "alice@example.org",
-            "date": rel["tagger"]["date"],
-        },
+        "tagger": {"name": "alice", "email": "alice@example.org", "date": rel["tagger"]["date"]},
         "commit": commit,
         "updated_at": rel["updated_at"],
         "pushed_by_uuid": None,

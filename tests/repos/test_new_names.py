@@ -195,9 +195,7 @@ def test_what_was_named_alike_before_is_listed_and_can_be_deleted(clone, alice, 
     assert "0 differences" in output
     assert f"ng {TAGS}main {A_BRANCH}\n" in pushed(clone, Command(old, sha, f"{TAGS}main"))
     report = pushed(
-        clone,
-        Command(old, sha, f"{BRANCHES}main"),
-        *(Command(old, ZERO, ref) for ref in refs),
+        clone, Command(old, sha, f"{BRANCHES}main"), *(Command(old, ZERO, ref) for ref in refs)
     )
     assert report.count("ok refs/") == 6
 

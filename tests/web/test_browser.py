@@ -21,14 +21,7 @@ from django.urls import resolve
 from playwright.sync_api import Browser, Page, StorageState, expect
 
 from tests.server import Server
-from tests.web.chromium import (
-    SHIFTS,
-    chromium,
-    complaints,
-    new_page,
-    resize,
-    violations,
-)
+from tests.web.chromium import SHIFTS, chromium, complaints, new_page, resize, violations
 from tests.web.hostile_data import BRANCH, DATA, HOSTILE
 from tests.web.markup import flaws
 from tests.web.page_client import PASSWORD
