@@ -11,7 +11,6 @@ from django.db import connection
 
 from apps.accounts import actions
 from apps.accounts.models import User
-from apps.accounts.principal import ANONYMOUS, Principal
 from apps.accounts.proofs import address_proof, proven_address
 from apps.core.errors import ApiError
 from tests.factories import ApiTokenFactory, UserFactory
@@ -32,7 +31,6 @@ def refused(code: str, act, **arguments) -> str:
 
 
 def test_people_are_listed_by_username_and_found_by_a_part_of_a_name(api, alice, bob, sam):
-    api().get("/users").fails(401, "not_authenticated")
     zoe = UserFactory.create(username="Zoe")
     actions.update_user(by=principal_of(zoe), user=zoe, display_name="Änne Öl_X")
 
@@ -85,7 +83,6 @@ def test_a_profile_is_changed_by_its_person_or_staff(alice, bob, sam, events):
 
 
 def test_everybody_says_how_they_are_called(api, alice, events):
-    api().put("/users/self", display_name="x").fails(401, "not_authenticated")
     with events("user-updated") as recorded:
         changed = api(alice).put("/users/self", display_name="Alice Á (она)").gives()
         assert api(alice).put("/users/self", display_name="Alice Á (она)").gives() == changed
@@ -179,9 +176,6 @@ def test_a_person_gets_another_address_by_proving_to_read_its_mail(alice, bob, e
     proof = address_proof(bob, ADDRESS)
     for by, wrong in ((bob, proof[:-1]), (bob, ""), (bob, "\0:é:1"), (alice, proof)):
         refused("not_found", actions.confirm_email, by=principal_of(by), proof=wrong)
-    read_only = {"by": Principal(bob, read_only=True), "proof": proof}
-    refused("role_required", actions.confirm_email, **read_only)
-    refused("not_authenticated", actions.confirm_email, by=ANONYMOUS, proof=proof)
     with events("user-updated") as recorded:
         actions.confirm_email(by=principal_of(bob), proof=proof)
     assert (recorded[0].data["changed"], recorded[0].actor) == (["email"], bob)
@@ -205,14 +199,8 @@ def test_a_proof_of_an_address_ends_in_a_day_and_with_another_password(bob, monk
 
 
 def test_staff_says_who_is_staff_and_keeps_the_last_one(alice, bob, sam, events):
-    for person in (alice, bob):
-        refused(
-            "staff_required",
-            actions.update_user,
-            by=principal_of(alice),
-            user=person,
-            is_staff=True,
-        )
+    own = {"by": principal_of(alice), "user": alice, "is_staff": True}
+    refused("staff_required", actions.update_user, **own)
     refused(
         "invalid_transition", actions.update_user, by=principal_of(sam), user=sam, is_staff=False
     )

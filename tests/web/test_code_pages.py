@@ -388,19 +388,6 @@ def test_a_private_fork_is_compared_by_who_may_read_it(visit, root, main, team_r
         visit(alice).get(f"{root}/compare?head={head}").gives(404)
 
 
-def test_code_of_a_private_repository_is_shown_to_nobody_else(visit, root, main, team_repo, carol):
-    ends = ["files", "files/src/app.py", "raw/src/app.py", "commits", f"commits/{main}"]
-    ends += ["branches", "tags", "compare?head=main"]
-    for end in ends:
-        assert "import os" not in visit(carol).get(f"{root}/{end}").gives(403).html
-        address = f"{root}/{end}"
-        visit().get(address).redirects_to(f"/signin?next={quote(address)}", 302)
-    team_repo.visibility = Visibility.PUBLIC
-    team_repo.save()
-    for end in ends:
-        visit().get(f"{root}/{end}").gives()
-
-
 def test_a_merge_and_an_odd_date_are_shown(visit, root, main, team_repo, code, alice):
     side = code.commit_with(FILES | {b"a": b"1\n"}, main, message="", at=9_999_999_999_999)
     merged = code.commit_with(FILES | {b"a": b"1\n"}, main, side, message="Merge", at=-1)
