@@ -136,3 +136,17 @@ def test_what_a_client_has_is_told_unchanged_without_git(
                 answer = person.client.get(path, headers=headers)
                 assert (answer.status_code, answer.content) == (304, b""), end
     assert run.spawned == before
+
+
+def test_who_has_lost_access_gets_no_304(ask, ends, team_repo, api, bob):
+    tags = {end: tag for end in ends if (tag := ask(end).headers.get("ETag"))}
+    reader = api(bob)
+    for end, tag in tags.items():
+        answer = reader.send("GET", f"{team_repo.api_path}/{end}", headers={"If-None-Match": tag})
+        assert answer.status == 304, end
+    team_repo.owner_team.members.filter(user=bob).delete()
+    for end, tag in tags.items():
+        for sent in {tag, "*"}:
+            headers = {"If-None-Match": sent}
+            answer = reader.send("GET", f"{team_repo.api_path}/{end}", headers=headers)
+            answer.fails(403, "forbidden")

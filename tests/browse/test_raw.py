@@ -50,11 +50,6 @@ def get(api, repo, alice):
     return ask
 
 
-def test_nobody_without_access_reads_bytes(api, repo, commit, carol):
-    api().get(f"{repo.api_path}/raw/page.html").fails(401, "not_authenticated")
-    api(carol).get(f"{repo.api_path}/raw/nothing").fails(403, "forbidden")
-
-
 def test_what_has_no_bytes_is_refused(api, repo, commit, alice):
     def fails(end, status, code):
         api(alice).get(f"{repo.api_path}/raw/{end}").fails(status, code)

@@ -35,12 +35,6 @@ def names(answer) -> list[str]:
     return [row["name"] for row in answer.gives()["results"]]
 
 
-def test_strangers_see_no_tags(api, repo, clone, carol):
-    for end in ("", "/light", "/none"):
-        api().get(f"{repo.api_path}/tags{end}").fails(401, "not_authenticated")
-        assert "light" not in api(carol).get(f"{repo.api_path}/tags{end}").fails(403, "forbidden")
-
-
 @pytest.mark.parametrize("name", ["none", "main", "rel", "-x", ":/x", "..", "%00", "refs/tags/key"])
 def test_what_is_no_tag_is_not_found(api, repo, clone, alice, name):
     before = run.spawned

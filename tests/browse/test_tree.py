@@ -33,11 +33,6 @@ def encoded(path: bytes) -> str:
     return base64.urlsafe_b64encode(path).decode()
 
 
-def test_nobody_without_access_lists_a_folder(api, repo, commit, carol):
-    api().get(f"{repo.api_path}/tree").fails(401, "not_authenticated")
-    api(carol).get(f"{repo.api_path}/tree/nothing").fails(403, "forbidden")
-
-
 def test_what_is_no_folder_is_refused(get, code, commit):
     for path, kind in (("README", "file"), ("link", "symlink"), ("lib", "submodule")):
         assert f"a {kind}" in get(f"tree/{path}").fails(422, "not_a_directory")

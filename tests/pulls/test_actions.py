@@ -47,14 +47,6 @@ def refusal(call):
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_nobody_and_strangers_are_refused(name, review, carol, events):
-    with events():
-        for person, answer in ((None, (401, "not_authenticated")), (carol, (403, "forbidden"))):
-            by = access_of(person, review.pull.repo)
-            assert refusal(lambda by=by: ACTIONS[name](by, review)) == answer
-
-
-@pytest.mark.parametrize("name", ACTIONS)
 def test_a_repository_that_takes_no_changes_takes_none_of_staff(name, review, sam, events):
     repo = review.pull.repo
     with events():

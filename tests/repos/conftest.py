@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from apps.accounts.models import User
 from apps.repos.models import Repo
 from tests.by_actions import MakeByActions
 from tests.conftest import repo_below
+from tests.git.scratch import Scratch
 
 
 @pytest.fixture(params=["team", pytest.param("user", marks=pytest.mark.slow)])
 def repo(request: pytest.FixtureRequest, make: MakeByActions, alice: User) -> Repo:
     """The same as in other tests, but CI runs both owners on both databases."""
     return repo_below(request, make, alice)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Scratch:
+    """The repository of a person who pushes."""
+    scratch = Scratch(tmp_path / "other.git")
+    scratch.create()
+    return scratch

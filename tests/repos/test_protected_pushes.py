@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from threading import Barrier, Thread
 
 import pytest
 from django.db import connection
@@ -14,8 +13,9 @@ from apps.git.protocol import FLUSH, ZERO, Command, pkt
 from apps.repos.actions import create_protection
 from apps.repos.http.push import receive
 from apps.repos.models import PushJournal
-from tests.git.scratch import Scratch, push_body
+from tests.git.scratch import push_body
 from tests.principals import access_of
+from tests.races import together
 from tests.repos.test_git_http import api_path, events_of, post
 
 pytestmark = pytest.mark.one_server
@@ -141,14 +141,6 @@ def test_a_branch_is_not_deleted_and_made_anew_by_one_push(server, path, git):
 # Protections that come and go while somebody pushes
 
 
-@pytest.fixture
-def other(tmp_path):
-    """The repository of a person who pushes."""
-    other = Scratch(tmp_path / "other.git")
-    other.create()
-    return other
-
-
 def body_of(other, old, new, ref=MAIN):
     return push_body(other, [Command(old, new, ref)])
 
@@ -249,23 +241,3 @@ def test_a_push_and_a_protection_at_once_have_one_of_two_outcomes(team_repo, oth
         assert team_repo.branch_sha("main") == tip
         check_settled(team_repo)
         team_repo.protections.all().delete()
-
-
-def together(*calls):
-    """Call all functions at the same moment; return their results in order."""
-    barrier, results = Barrier(len(calls)), {}
-
-    def run(number, call):
-        try:
-            barrier.wait(timeout=60)
-            results[number] = call()
-        finally:
-            connection.close()
-
-    threads = [Thread(target=run, args=pair) for pair in enumerate(calls)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    assert len(results) == len(calls), "one of them raised"
-    return [results[number] for number in range(len(calls))]
