@@ -29,17 +29,8 @@ FILES: dict[bytes, Thing] = {
     b"subst": b"$Format:%H %G?$",
     b".gitattributes": b"ignored export-ignore\nsubst export-subst\n",
 }
-HOSTILE = [
-    "-x",
-    "--output=x",
-    "--remote=x",
-    ":/x",
-    ":(top)x",
-    ".git/config",
-    "a.txt/x",
-    "*",
-    "1" * 40,
-]
+HOSTILE = ["-x", "--output=x", "--remote=x", ":/x", ":(top)x", ".git/config", "a.txt/x", "*"]
+HOSTILE += ["1" * 40]
 
 
 @pytest.fixture

@@ -52,13 +52,8 @@ main...a...b main....topic -x...topic main...%00 main...a%0Ab main...refs/pull/0
 ../..
 """
 """Texts that are refused before git gets them, because they cannot name a ref."""
-MISSING = [
-    "main...nothing",
-    "nothing...main",
-    "main..." + "1" * 40,
-    "main...refs/pull/9/head",
-    "main...%FF",
-]
+MISSING = ["main...nothing", "nothing...main", "main..." + "1" * 40, "main...refs/pull/9/head"]
+MISSING += ["main...%FF"]
 
 
 @pytest.fixture
@@ -132,11 +127,8 @@ def test_a_comparison_says_what_the_head_has_since_both_were_one(ask, pair, code
     assert files["caf\ufffd"]["path_base64"] == "Y2Fm6Q"
     assert files["sub"]["sha"] == "1" * 40
     assert (files["run.sh"]["previous_mode"], files["run.sh"]["mode"]) == ("100644", "100755")
-    assert (files["gone"]["sha"], files["gone"]["mode"], files["gone"]["deletions"]) == (
-        None,
-        None,
-        1,
-    )
+    expected = (None, None, 1)
+    assert (files["gone"]["sha"], files["gone"]["mode"], files["gone"]["deletions"]) == expected
     assert files["bin"]["is_binary"] is True and files["bin"]["additions"] is None
     totals = {
         name: sum(file[name] or 0 for file in files.values()) for name in ("additions", "deletions")

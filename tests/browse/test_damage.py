@@ -16,29 +16,12 @@ from tests.git.stand_ins import failing_git
 
 pytestmark = pytest.mark.once
 FILES = {b"a": b"1\n", b"d/b": b"2\n", b"d/c": b"3\n"}
-ENDS = [
-    "tree",
-    "tree?sizes=true",
-    "tree/d",
-    "tree/d?recursive=true&sizes=true",
-    "contents/d/b",
-    "raw/d/b",
-    "blame/d/b",
-    "commits",
-    "commits?path=d/b",
-    "commits?author=ada",
-    "commits/{new}",
-    "compare/{old}...{new}",
-    "compare/{old}...{new}?patch=true",
-    "compare/{old}...{new}?format=diff",
-    "compare/{old}...{new}?format=patch",
-    "archive?format=tar",
-    "archive?format=zip&path=d",
-    "branches",
-    "branches/topic",
-    "tags",
-    "tree?ref={new}",
-]
+ENDS = ["tree", "tree?sizes=true", "tree/d", "tree/d?recursive=true&sizes=true", "contents/d/b"]
+ENDS += ["raw/d/b", "blame/d/b", "commits", "commits?path=d/b", "commits?author=ada"]
+ENDS += ["commits/{new}", "compare/{old}...{new}", "compare/{old}...{new}?patch=true"]
+ENDS += ["compare/{old}...{new}?format=diff", "compare/{old}...{new}?format=patch"]
+ENDS += ["archive?format=tar", "archive?format=zip&path=d", "branches", "branches/topic", "tags"]
+ENDS += ["tree?ref={new}"]
 NO_GIT = {"branches", "branches/topic", "tags"}
 
 

@@ -13,7 +13,6 @@ from apps.pulls import actions
 from apps.pulls.models import MergeAttempt
 from apps.repos.models import Repo
 from apps.teams.models import Member, Role, Team
-from tests.factories import MemberFactory
 from tests.principals import access_of
 from tests.pulls import paths
 
@@ -56,22 +55,6 @@ def test_a_repository_that_takes_no_changes_takes_none_of_staff(name, review, sa
         repo.owner_team.is_active = False
         found = refusal(lambda: ACTIONS[name](access_of(sam, repo), review))
         assert found == (403, "team_inactive")
-
-
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        ("update_pull", "role_required"),
-        ("merge_pull", "role_required"),
-        ("dismissal", "role_required"),
-        ("update_review", "not_creator"),
-        ("delete_review", "not_creator"),
-    ],
-)
-def test_readers_change_nothing_of_somebody_else(name, code, review, carol):
-    MemberFactory.create(team=review.pull.repo.owner_team, user=carol, viewer=True)
-    by = access_of(carol, review.pull.repo)
-    assert refusal(lambda: ACTIONS[name](by, review)) == (403, code)
 
 
 @pytest.mark.parametrize("name", [name for name in ACTIONS if name != "create_pull"])

@@ -19,11 +19,8 @@ def test_a_repo_is_made_by_those_who_may_write_at_its_owner(api, acme, alice, bo
         team = api(bob).post("/teams/acme/repos", **body).gives(201)
         own = api(alice).post("/users/alice/repos", **body).gives(201)
         api(bob).post("/users/bob/repos", **body).gives(201)
-    assert (team["path"], team["owner_kind"], team["owner_slug"]) == (
-        "teams/acme/core",
-        "team",
-        "acme",
-    )
+    expected = ("teams/acme/core", "team", "acme")
+    assert (team["path"], team["owner_kind"], team["owner_slug"]) == expected
     assert (own["path"], own["owner_kind"], own["owner_slug"]) == (
         "users/alice/core",
         "user",

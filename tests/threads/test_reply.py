@@ -116,11 +116,8 @@ def test_a_placeholder_in_the_middle_keeps_its_parent_and_goes_with_the_last_bel
     leaf = make.reply(reply.thread, by=carol, to=middle)
     api(carol).delete(paths.reply(middle)).gives(204)
     replies = api(carol).get(paths.replies(reply.thread)).gives()["results"]
-    assert [(row["number"], row["is_deleted"]) for row in replies] == [
-        (1, False),
-        (2, True),
-        (3, False),
-    ]
+    expected = [(1, False), (2, True), (3, False)]
+    assert [(row["number"], row["is_deleted"]) for row in replies] == expected
     assert (replies[1]["parent_reply_number"], replies[1]["depth"]) == (1, 1)
     api(carol).delete(paths.reply(leaf)).gives(204)
     replies = api(carol).get(paths.replies(reply.thread)).gives()["results"]

@@ -82,12 +82,8 @@ def test_admins_of_a_repository_change_what_people_see_of_it(visit, team_repo, a
         # An outdated page does not undo changes to values that it has not changed.
         person.post(settings, **shown | {"slug": "api-two"})
     team_repo.refresh_from_db()
-    assert (team_repo.name, team_repo.slug, team_repo.visibility, team_repo.description) == (
-        "The API",
-        "api-two",
-        "internal",
-        "a\nb",
-    )
+    expected = ("The API", "api-two", "internal", "a\nb")
+    assert (team_repo.name, team_repo.slug, team_repo.visibility, team_repo.description) == expected
     person.get("/teams/acme/api").redirects_to("/teams/acme/api-two", 301)
 
 
