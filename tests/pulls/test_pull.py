@@ -79,9 +79,3 @@ NO_CHANGES = [
 def test_a_body_that_is_no_change_is_refused(api, bare_pull, carol):
     for body, code, text in NO_CHANGES:
         assert text in api(carol).put(paths.pull(bare_pull), **body).fails(422, code)
-
-
-def test_the_thread_of_a_pull_is_changed_through_the_pull(api, bare_pull, carol):
-    thread = f"{bare_pull.repo.api_path}/threads/{bare_pull.number}"
-    api(carol).patch(thread, title="Other").fails(409, "invalid_transition")
-    api(carol).delete(thread).fails(409, "invalid_transition")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import User
 from apps.git import run
@@ -15,6 +13,7 @@ from apps.teams.models import Team
 from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of
 from tests.pulls import paths
+from tests.pulls.test_pulls import queries
 
 
 @pytest.fixture
@@ -249,11 +248,6 @@ def test_the_status_is_named_first(read, make, pull, clone, protection, bob, sta
     assert (found["allowed_strategies"], found["is_mergeable"]) == ([], False)
 
 
-def test_there_may_be_nothing_to_merge(read, make, clone, alice):
-    clone.push("main:feature")
-    assert read(make.pull(clone.repo, by=alice))["blocked_reasons"] == ["nothing_to_merge"]
-
-
 def test_an_archived_repository_or_a_retired_team_lets_nobody_merge(read, pull, alice):
     Repo.objects.update(is_archived=True)
     found = read(pull)
@@ -280,14 +274,6 @@ def test_any_number_of_people_takes_the_same_queries(api, make, pull, protection
         add_approver(by=access_of(alice, protection.repo), protection=protection, user=person)
         make.review(pull, by=person)
     assert queries(caller, url) == few <= 9
-
-
-def queries(caller, url):
-    """How many queries a read takes."""
-    caller.get(url).gives()
-    with CaptureQueriesContext(connection) as found:
-        caller.get(url).gives()
-    return len(found)
 
 
 def test_reviews_are_read_with_the_same_eyes(api, make, pull, protection, alice, bob, sam):

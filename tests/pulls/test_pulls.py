@@ -167,12 +167,6 @@ def test_a_pull_is_opened_once_while_its_source_exists(api, clone, alice):
     assert api(alice).post(url, **WANTED).gives(201)["number"] == 4
 
 
-def test_an_archived_repository_takes_no_pulls(api, open_repo, alice):
-    open_repo.is_archived = True
-    open_repo.save()
-    api(alice).post(paths.pulls(open_repo), **WANTED).fails(409, "repo_archived")
-
-
 def test_pulls_are_listed_newest_first_by_page(api, make, open_repo, alice, carol):
     for _ in range(3):
         make.pull(open_repo, by=alice)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import User
 from apps.git import run
@@ -16,6 +14,7 @@ from apps.teams.models import Role
 from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of
 from tests.pulls import paths
+from tests.pulls.test_pulls import queries
 
 
 def test_a_reader_reviews(api, bare_pull, alice, carol, events):
@@ -134,11 +133,3 @@ def test_a_list_of_any_length_takes_the_same_queries_and_no_git(api, make, bare_
     git = run.spawned
     assert queries(caller, url) == few <= 6
     assert run.spawned == git
-
-
-def queries(caller, url):
-    """How many queries a read takes."""
-    caller.get(url).gives()
-    with CaptureQueriesContext(connection) as found:
-        caller.get(url).gives()
-    return len(found)

@@ -34,6 +34,7 @@ def test_an_archived_repository_takes_nothing_but_to_be_opened(api, repo, alice,
         assert put(api(alice), repo, **ARCHIVE).gives()["is_archived"] is True
         put(api(alice), repo).fails(409, "repo_archived")
         put(api(alice), repo, name="Other").fails(409, "repo_archived")
+        put(api(alice), repo, name=1).fails(422, "validation_failed")
         put(api(alice), repo, name="Other", **ARCHIVE).fails(409, "repo_archived")
         put(api(alice), repo, default_branch="next").fails(409, "repo_archived")
         api(alice).post(f"{repo.api_path}/threads", **NEW).fails(409, "repo_archived")
