@@ -39,6 +39,15 @@ def test_a_reply_that_is_gone_is_not_moderated_again(reply, bob, sam, events):
     assert caught.value.code == "reply_already_deleted"
 
 
+def test_a_reply_of_another_or_an_archived_repository_is_not_moderated(make, reply, sam, events):
+    elsewhere = access_of(sam, make.repo(sam, by=sam))
+    with events(), pytest.raises(ValueError, match="is not in"):
+        actions.moderate_reply(by=elsewhere, reply=reply)
+    reply.thread.repo.is_archived = True
+    with events(), pytest.raises(ApiError, match="archived"):
+        actions.moderate_reply(by=access_of(sam, reply.thread.repo), reply=reply)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_of_staff_and_creator_at_once_one_deletes(reply, bob, sam):
     same = type(reply).objects.select_related("thread__repo").get(pk=reply.pk)

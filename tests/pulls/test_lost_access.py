@@ -1,4 +1,4 @@
-"""The actions of pulls and reviews refuse by themselves, and a merge asks again at its end."""
+"""A merge asks for its access again at its end."""
 
 from __future__ import annotations
 
@@ -8,26 +8,10 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import ApiToken, User
-from apps.core.errors import ApiError
-from apps.pulls import actions
 from apps.pulls.models import MergeAttempt
 from apps.repos.models import Repo
 from apps.teams.models import Member, Role, Team
-from tests.principals import access_of
 from tests.pulls import paths
-
-BRANCHES = {"source_branch": "topic", "target_branch": "main"}
-ACTIONS = {
-    "create_pull": lambda by, review: actions.create_pull(by=by, title="x", body="", **BRANCHES),
-    "update_pull": lambda by, review: actions.update_pull(by=by, pull=review.pull, title="x"),
-    "merge_pull": lambda by, review: actions.merge_pull(by=by, pull=review.pull),
-    "create_review": lambda by, review: actions.create_review(
-        by=by, pull=review.pull, status="approved"
-    ),
-    "update_review": lambda by, review: actions.update_review(by=by, review=review, body="x"),
-    "dismissal": lambda by, review: actions.update_review(by=by, review=review, status="dismissed"),
-    "delete_review": lambda by, review: actions.delete_review(by=by, review=review),
-}
 
 
 @pytest.fixture
@@ -36,32 +20,6 @@ def review(make, pull, bob):
     Repo.objects.update(visibility="private")
     pull.repo.visibility = "private"
     return make.review(pull, by=bob)
-
-
-def refusal(call):
-    """Status and code of what the call raises."""
-    with pytest.raises(ApiError) as refused:
-        call()
-    return refused.value.status, refused.value.code
-
-
-@pytest.mark.parametrize("name", ACTIONS)
-def test_a_repository_that_takes_no_changes_takes_none_of_staff(name, review, sam, events):
-    repo = review.pull.repo
-    with events():
-        repo.is_archived = True
-        found = refusal(lambda: ACTIONS[name](access_of(sam, repo), review))
-        assert found == (409, "repo_archived")
-        repo.owner_team.is_active = False
-        found = refusal(lambda: ACTIONS[name](access_of(sam, repo), review))
-        assert found == (403, "team_inactive")
-
-
-@pytest.mark.parametrize("name", [name for name in ACTIONS if name != "create_pull"])
-def test_access_to_another_repository_is_of_no_use(name, make, review, sam, events):
-    by = access_of(sam, make.repo(sam, by=sam))
-    with events(), pytest.raises(ValueError, match="is not in"):
-        ACTIONS[name](by, review)
 
 
 LOST = {
