@@ -11,6 +11,7 @@ from apps.repos.models import Repo
 from tests.by_actions import MakeByActions
 from tests.conftest import repo_below
 from tests.git.scratch import Scratch
+from tests.gitclient import Clone
 
 
 @pytest.fixture(params=["team", pytest.param("user", marks=pytest.mark.slow)])
@@ -25,3 +26,12 @@ def other(tmp_path: Path) -> Scratch:
     scratch = Scratch(tmp_path / "other.git")
     scratch.create()
     return scratch
+
+
+@pytest.fixture
+def clone(team_repo: Repo, alice: User, tmp_path: Path) -> Clone:
+    """A clone of the team's repository, with one commit pushed to `main`."""
+    made = Clone(tmp_path / "clone", team_repo, alice)
+    made.commit("main", {"a": "1\n"})
+    made.push("main")
+    return made

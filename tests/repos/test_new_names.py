@@ -35,14 +35,6 @@ KEPT = ["0" * 64, "x" * 250]
 """Names that could be pushed before these rules."""
 
 
-@pytest.fixture
-def clone(team_repo, alice, tmp_path):
-    made = Clone(tmp_path / "clone", team_repo, alice)
-    made.commit("main", {"a": "1\n"})
-    made.push("main")
-    return made
-
-
 def pushed(clone, *commands: Command) -> str:
     source = Scratch(clone.folder / "source.git")
     if not source.exists():
