@@ -213,11 +213,10 @@ def test_a_repository_that_is_archived_meanwhile_takes_no_push(team_repo, other,
 def test_of_two_pushes_that_create_a_protected_branch_one_wins(make, team_repo, other, alice, bob):
     make.protection(team_repo, by=alice)
     bodies = [body_of(other, ZERO, other.commit({"a": b"%d" % n})) for n in range(2)]
+    by = [access_of(person, team_repo) for person in (alice, bob)]
     answers = together(
-        *(
-            lambda b=body, p=person: receive(by=access_of(p, team_repo), body=iter([b]))
-            for body, person in zip(bodies, (alice, bob), strict=True)
-        )
+        lambda: receive(by=by[0], body=iter([bodies[0]])),
+        lambda: receive(by=by[1], body=iter([bodies[1]])),
     )
     assert sorted(b"ok refs/heads/main" in answer for answer in answers) == [False, True]
     assert Event.objects.filter(kind="branch-created").count() == 1
