@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import pytest
 from django.db import connection
@@ -231,8 +232,8 @@ def test_a_push_and_a_protection_at_once_have_one_of_two_outcomes(team_repo, oth
         new = other.commit({"a": b"%d" % (number + 1)}, tip)
         body = body_of(other, tip, new)
         _, answer = together(
-            lambda: create_protection(by=access_of(alice, team_repo), branch="main"),
-            lambda b=body: receive(by=access_of(bob, team_repo), body=iter([b])),
+            partial(create_protection, by=access_of(alice, team_repo), branch="main"),
+            partial(receive, by=access_of(bob, team_repo), body=iter([body])),
         )
         moved = b"ok refs/heads/main" in answer
         assert moved or b"ng refs/heads/main protected branch" in answer
