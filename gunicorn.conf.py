@@ -1,19 +1,30 @@
-"""What gunicorn reads when it is started in this folder, whatever its worker."""
+"""Settings for gunicorn, which reads this file when it is started in this folder."""
 
 from typing import Any
 
-from config.server import FIELD_LIMIT, KEPT_OPEN, LINE_LIMIT, allow_many_files, end_silent
+from config.server import FIELD_LIMIT, KEEPALIVE, LINE_LIMIT, allow_many_files, end_silent
 
-# Headers by which a proxy may say where the application begins: gunicorn would take them from
-# any client of a proxy that lets them through.
+# Headers for the path of the application behind a proxy: gunicorn would accept them from any
+# client if the proxy passes them on.
 forwarder_headers = ""
-keepalive = KEPT_OPEN
+keepalive = KEEPALIVE
 limit_request_line = LINE_LIMIT
 limit_request_field_size = FIELD_LIMIT
 
 
 def when_ready(server: Any) -> None:
-    """Connections get the options of the socket that accepts them, and workers the limits."""
+    """Set options of the sockets, which their connections inherit, and limits for the workers."""
     allow_many_files()
     for listener in server.LISTENERS:
         end_silent(listener.sock)
+
+
+def post_worker_init(worker: Any) -> None:
+    """Tell the application the numbers of workers and threads, which it cannot find out itself."""
+    from apps.repos.http.transfer_slots import process_slots
+    from config.checks import warn_of_separate_counters
+
+    warn_of_separate_counters(worker.cfg.workers)
+    # Under gthread a request of git occupies a thread until its client has received the last byte.
+    if worker.cfg.worker_class_str == "gthread":
+        process_slots.leave_threads(worker.cfg.threads)

@@ -1,4 +1,4 @@
-"""What lists across repositories cost, beside the list of one of them. See bench/README.md.
+"""Time of lists across repositories, compared with the list of one repository. See bench/README.md.
 
 DATABASE_URL names an empty database of PostgreSQL's, which is filled; an argument says how many
 threads it gets. In process, without a server; the lists take turns, and the best turn counts.
@@ -50,7 +50,7 @@ def main(rows: int) -> None:
 
 
 def measure() -> None:
-    """Print a table for each kind of site: what others may read, and who asks."""
+    """Print a table for each kind of site: what others may read, and the caller."""
     from django.db import connection
     from django.db.models import F
 
@@ -60,7 +60,7 @@ def measure() -> None:
 
     for name in ("stranger", "staff"):
         if not User.objects.filter(username=name).exists():
-            create_user(by=None, username=name, is_staff=name == "staff")
+            create_user(principal=None, username=name, is_staff=name == "staff")
     clients = {name: client(User.objects.get(username=name)) for name in CALLERS}
     for each in (REPOS, 150, 7):
         Repo.objects.update(visibility=Visibility.PRIVATE)
@@ -81,7 +81,7 @@ def client(person: Any) -> Any:
 
     from apps.accounts.actions import create_token
 
-    token = create_token(by=None, owner=person, name="bench")[1]
+    token = create_token(principal=None, owner=person, name="bench")[1]
     return Client(headers={"Authorization": f"Bearer {token}"})
 
 
@@ -108,7 +108,7 @@ def table(kind: str, clients: dict[str, Any]) -> None:
 
 
 def far_cursor(one: Any, kind: str) -> str:
-    """A place after 30 pages of 100, or as far as there are any."""
+    """A cursor after 30 pages of 100, or the last one."""
     cursor, path = f"{9:0>17}-{0:032}", f"/api/v1/{kind}?per_page=100"
     for _ in range(30):
         page = one.get(path).json()

@@ -1,4 +1,4 @@
-"""What the admin's lists cost with 100,000 rows, as ratios to the same lists with 100.
+"""Time of the admin's lists with 100,000 rows, as ratios to the same lists with 100.
 
 On SQLite, or with DATABASE_URL on that PostgreSQL, where it makes and drops two databases. Two
 processes, one for each size, take turns; the best turn of each page counts. See bench/README.md.
@@ -40,7 +40,7 @@ PAGES = {
 
 
 def fill(size: int) -> None:
-    """So many people, and one token, invite and event of each; one in a hundred differs."""
+    """This many people, each with a token, an invite and an event; one in a hundred differs."""
     from django.utils import timezone
 
     from apps.accounts.models import ApiToken, Invite, User
@@ -82,7 +82,7 @@ def person(model: type, n: int) -> object:
 
 
 def serve(size: int) -> None:
-    """A database of this size; each line that comes in is answered with one turn of all pages."""
+    """A database of this size; each line of input runs all pages once."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     import django
 
@@ -152,7 +152,7 @@ def measure(servers: dict[int, subprocess.Popen[str]]) -> None:
 
 
 def database(size: int, *, drop: bool = False) -> str:
-    """A PostgreSQL database of this run, beside the one that is named; "" on SQLite."""
+    """A PostgreSQL database for this run, on the server of `DATABASE_URL`; "" on SQLite."""
     server = os.environ.get("DATABASE_URL", "")
     if not server:
         return ""

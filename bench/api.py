@@ -1,4 +1,4 @@
-"""What requests cost under gunicorn, relative to a bare answer of Django's. See bench/README.md.
+"""Time of requests under gunicorn, relative to an empty response of Django. See bench/README.md.
 
     .venv/bin/python bench/api.py
 
@@ -50,14 +50,14 @@ def multiply(row, times, **changed):
 
 alice = User.objects.get(username="alice")
 for slug, times in (("small", SMALL), ("large", LARGE)):
-    team = create_team(by=Principal(alice), name=slug, slug=slug)
+    team = create_team(principal=Principal(alice), name=slug, slug=slug)
     space = access_to_owner(Principal(alice), team)
     for number in range(50):
-        repo = create_repo(by=space, name="R", slug=f"r{number}")
+        repo = create_repo(access=space, name="R", slug=f"r{number}")
     access = access_to(Principal(alice), repo)
-    thread = create_thread(by=access, title="T", body="Why?", kind="question")
+    thread = create_thread(access=access, title="T", body="Why?", kind="question")
     for number in range(20):
-        create_reply(by=access, thread=thread, kind="answer", body="Because.")
+        create_reply(access=access, thread=thread, kind="answer", body="Because.")
     multiply(thread, times, uuid=UUID[connection.vendor], number="number + i")
     repo.last_number += times
     repo.save()
@@ -70,7 +70,7 @@ Call = Callable[[], int]
 
 
 class Site:
-    """An address that is asked over one connection, by a client that does next to nothing."""
+    """An address with one connection, and a client with little work of its own."""
 
     def __init__(self, port: int, token: str = "") -> None:
         self.port, self.token = port, token
@@ -79,10 +79,7 @@ class Site:
     def ask(
         self, path: str, make: Callable[[], bytes] = bytes, header: Callable[[], str] = str
     ) -> Call:
-        """A call that reads the path, or posts there what is made for it; returns the status.
-
-        `header` makes one more header.
-        """
+        """A call that reads the path, or posts generated data there; returns the status."""
 
         def call() -> int:
             body = make()
@@ -98,7 +95,7 @@ class Site:
         answer = b""
         with suppress(ConnectionError):
             self.connection.sendall(request)
-            # A response in two parts waits 40 ms for the acknowledgement of the first otherwise.
+            # Else a response in two parts waits 40 ms for the acknowledgement of the first.
             self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             answer = self.connection.recv(1 << 20)
         if not answer:  # gunicorn closes idle connections
@@ -132,7 +129,7 @@ def bare() -> Iterator[Site]:
 
 
 def compare(ways: dict[str, tuple[Call, int]]) -> dict[str, float]:
-    """Seconds of one request, each way's median turn of those that all take in turn."""
+    """Seconds for one request: the median of all turns, which the ways take alternately."""
     took: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(ROUNDS + 1):
         for name, (call, status) in ways.items():

@@ -1,4 +1,4 @@
-"""Django with nothing in it: what bench/api.py compares with."""
+"""Django without anything, for the comparison in bench/api.py."""
 
 import django
 from django.conf import settings

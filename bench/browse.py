@@ -1,4 +1,4 @@
-"""Reading the code of a repository the size of git/git, beside the same git command from a shell.
+"""Time of reading code in a repository as large as git/git, compared with the git command.
 
     .venv/bin/python bench/browse.py [folder of the snapshot] [--kind=gunicorn]
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 ROUNDS, WARM_UP = int(os.environ.get("ROUNDS", "40")), 3
 BEYOND = 0.015
-"""Seconds that a read may take beyond the same commands of git."""
+"""Seconds that a read may take longer than the same commands of git."""
 REPO = "/users/alice/repos/snapshot"
 FILL = """
 import shutil
@@ -36,10 +36,10 @@ from apps.threads.actions import create_thread
 alice = User.objects.get(username="alice")
 space = access_to_owner(Principal(alice), alice)
 for number in range(60):
-    create_repo(by=space, name="R", slug=f"r{number}")
-repo = create_repo(by=space, name="Snapshot", slug="snapshot", visibility="public")
+    create_repo(access=space, name="R", slug=f"r{number}")
+repo = create_repo(access=space, name="Snapshot", slug="snapshot", visibility="public")
 for number in range(60):
-    create_thread(by=access_to(Principal(alice), repo), title="T", body="Why?", kind="question")
+    create_thread(access=access_to(Principal(alice), repo), title="T", body="Why?", kind="question")
 source, store = Path(SOURCE), repo.git.path
 shutil.copytree(source / "objects", store / "objects", dirs_exist_ok=True)
 shutil.copy(source / "packed-refs", store / "packed-refs")
@@ -52,14 +52,14 @@ Call = Callable[[int], object]
 
 
 def fill(server, source: Path) -> Path:
-    """Put the snapshot into the server's store, as a public repository; where it lies."""
+    """Add the snapshot to the server's store as a public repository; returns its path."""
     server.token("alice")  # makes her
     said = server.run(f"SOURCE = {str(source)!r}\n{FILL}")
     return Path(said.strip().splitlines()[-1])
 
 
 class Git:
-    """The program in the same store, with the pager and the colours of nobody."""
+    """git in the same store, without a pager and colours."""
 
     def __init__(self, store: Path) -> None:
         self.store = store
@@ -73,7 +73,7 @@ class Git:
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
 
     def pair(self, number: int) -> tuple[str, str]:
-        """Two commits, 50 apart, of which nobody has asked before: comparisons are kept."""
+        """Two commits, 50 apart, which have not been compared before: comparisons are cached."""
         return self.commits[number * 7 + 50], self.commits[number * 7]
 
     def compare(self, number: int) -> None:
@@ -91,7 +91,7 @@ def compare(site, git: Git, number: int) -> int:
 
 
 def ways(site, git: Git) -> dict[str, tuple[Call, Call | None]]:
-    """What is asked of the API, and of git; None for what has no git in it."""
+    """The requests to the API and the commands of git; None without git."""
 
     def get(path: str) -> Call:
         call = site.ask(f"/api/v1{path}")
@@ -179,7 +179,9 @@ def main() -> None:
 
 
 def missed(found: list[tuple[str, float, float | None]]) -> Iterator[str]:
-    """What takes longer than the slower of the other lists, or longer than git by `BEYOND`."""
+    """The reads that take longer than the slower of the other lists, or longer than git by
+    `BEYOND`.
+    """
     times = {what: ours for what, ours, _ in found}
     other = max(times[f"30 {what}"] for what in ("repositories", "threads"))
     for what, ours, program in found:

@@ -1,4 +1,5 @@
-"""What other people notice of a crawler on blame, archive and compare. See bench/README.md.
+"""Response times for other people while a crawler reads blame, archives and comparisons. See
+bench/README.md.
 
 `bench/crawler.py [folder of the snapshot] [--kind=gunicorn-asgi] [--rude]`: 16 connections of one
 person for SECONDS (60); bad is a ratio over 3, or another 5xx than 503. Rude ignores Retry-After.
@@ -77,7 +78,7 @@ class Crawler(Thread):
 def ordinary(
     port: int, token: str, goes_on: Callable[[], bool]
 ) -> tuple[list[float], Counter[int]]:
-    """Seconds of each request of somebody who asks for a list and a record in turn."""
+    """Seconds for each request of a person who alternately reads a list and a record."""
     took: list[float] = []
     statuses = Counter[int]()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)

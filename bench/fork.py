@@ -1,4 +1,4 @@
-"""What a fork of 10,000 commits and 200 MB costs whoever asks for it, and the server.
+"""Time and memory of a fork of 10,000 commits and 200 MB, for its creator and the server.
 
     .venv/bin/python bench/fork.py
 
@@ -23,7 +23,7 @@ UPSTREAM = "/users/alice/repos/big"
 
 
 def write_history(git) -> None:
-    """By `git fast-import`, which takes seconds."""
+    """Created by `git fast-import`, in seconds."""
     stream = subprocess.Popen(
         ["git", "-c", "core.compression=0", "fast-import", "--quiet"],
         cwd=git.folder,
@@ -45,13 +45,13 @@ def timed(call) -> tuple[float, object]:
 
 
 def peak(server) -> int:
-    """The most memory that the serving process has had, in MB."""
+    """The maximum memory of the serving process, in MB."""
     lines = Path(f"/proc/{server.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024
 
 
 def wait(alice, uuid: str) -> float:
-    """Seconds until the fork has ended; all else would make the figures worthless."""
+    """Seconds until the fork is completed; a failed one would make the figures worthless."""
     begin = time.perf_counter()
     while (fork := alice.get(f"/forks/{uuid}").gives())["status"] in {"queued", "running"}:
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Clone and push over Guildhall under gunicorn, and over nginx with git-http-backend.
+"""Time of clone and push by Guildhall under gunicorn, and by nginx with git-http-backend.
 
     .venv/bin/python bench/git_http.py [repository]     (this project's own without)
 
@@ -67,7 +67,7 @@ http {{
 
 
 class Client:
-    """git, with an address and what signs it in at once."""
+    """git with an address and credentials."""
 
     def __init__(self, folder: Path, url: str, token: str) -> None:
         self.folder, self.url = folder, url
@@ -102,7 +102,7 @@ class Guildhall:
 
 
 class HttpBackend:
-    """The same repositories, also in their configuration, behind nginx."""
+    """The same repositories with the same configuration, behind nginx."""
 
     name = "nginx, git-http-backend"
 
@@ -133,7 +133,7 @@ class HttpBackend:
 
 @contextmanager
 def process(*command: str):
-    """A process of ours, and those that it starts, until the end of the block."""
+    """A process of the benchmark and its children, until the end of the block."""
     path = os.environ["PATH"] + ":/usr/sbin:/sbin"
     program = shutil.which(command[0], path=path) or sys.exit(f"{command[0]} is not installed")
     started = subprocess.Popen([program, *command[1:]], start_new_session=True)
@@ -168,7 +168,7 @@ class Bench:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     def compare(self, title: str, way: Callable[[object], Callable[[], None]]) -> None:
-        """`way(site)` prepares, and returns what is measured; the sites take turns."""
+        """`way(site)` prepares and returns the measured function; the sites alternate."""
         took: dict[str, list[float]] = {site.name: [] for site in self.sites}
         for number in range(ROUNDS + 1):
             for site in self.sites if number % 2 else reversed(self.sites):

@@ -1,4 +1,4 @@
-"""What an `Idempotency-Key` costs: a new reply without one, with one, and the kept answer again.
+"""Time of an `Idempotency-Key`: a new reply without and with one, and a replayed answer.
 
     .venv/bin/python bench/idempotency.py
 
@@ -22,8 +22,8 @@ from apps.repos.access import access_to, access_to_owner
 from apps.repos.actions import create_repo
 from apps.threads.actions import create_thread
 alice = User.objects.get(username="alice")
-repo = create_repo(by=access_to_owner(Principal(alice), alice), name="R", slug="r")
-create_thread(by=access_to(Principal(alice), repo), title="T", body="Why?", kind="question")
+repo = create_repo(access=access_to_owner(Principal(alice), alice), name="R", slug="r")
+create_thread(access=access_to(Principal(alice), repo), title="T", body="Why?", kind="question")
 """
 PATH = "/api/v1/users/alice/repos/r/threads/1/replies"
 

@@ -1,4 +1,4 @@
-"""What rate limits cost a request: a table of ratios, all from one run. See bench/README.md.
+"""Time of rate limits for a request: a table of ratios, all from one run. See bench/README.md.
 
     .venv/bin/python bench/limits.py
 
@@ -23,7 +23,7 @@ SELF, LIST = "/api/v1/api-tokens/self", "/api/v1/teams/acme/repos"
 LIMITS = """
 from apps.site.actions import create_rate_limit
 for scope in {scopes!r}:
-    create_rate_limit(by=None, scope=scope, max_requests=1000000, window_seconds=86400)
+    create_rate_limit(principal=None, scope=scope, max_requests=1000000, window_seconds=86400)
 """
 REPOS = """
 from apps.accounts.models import User
@@ -32,10 +32,10 @@ from apps.repos.access import access_to_owner
 from apps.repos.actions import create_repo
 from apps.teams.actions import create_team
 alice = User.objects.get(username="alice")
-team = create_team(by=Principal(alice), name="Acme", slug="acme")
+team = create_team(principal=Principal(alice), name="Acme", slug="acme")
 space = access_to_owner(Principal(alice), team)
 for number in range(30):
-    create_repo(by=space, name="R", slug=f"r{number}")
+    create_repo(access=space, name="R", slug=f"r{number}")
 """
 
 Way = Callable[[], object]
@@ -69,7 +69,7 @@ def table(title: str, found: Took, *, own_work: bool = True) -> None:
 
 
 def bare(url: str) -> None:
-    """Counting alone."""
+    """The counters alone."""
     from apps.site.counters import Limit, MemoryCounters
     from apps.site.shared import RedisCounters
 
@@ -87,7 +87,7 @@ def bare(url: str) -> None:
 
 
 class InProcess:
-    """What happens in one process, without a server around it, with each way of counting."""
+    """The counters in one process, without a server."""
 
     def __init__(self, url: str, token: str) -> None:
         from django.conf import settings
@@ -96,19 +96,19 @@ class InProcess:
 
         settings.ALLOWED_HOSTS, settings.LIMITS_LOOK = ["*"], 1e9
         self.limits, self.token = limits, token
-        limits.rulebook.forget()
-        self.full = dict(limits.rulebook.now())
+        limits.limit_cache.invalidate()
+        self.full = dict(limits.limit_cache.get())
         counting = {"memory, three limits": "", "Redis, three limits": url}
         self.counting = {"no limits": None}
         self.counting |= {name: _counters(at) for name, at in counting.items()}
 
     def use(self, counters: object) -> None:
-        """Count this way; without counters the rulebook is empty, as on a fresh install."""
+        """Use these counters; without any the limit cache is empty, as in a new installation."""
         self.limits.counters = lambda: counters
-        self.limits.rulebook.limits = self.full if counters else {}
+        self.limits.limit_cache.limits = self.full if counters else {}
 
     def throttled(self, counters: object) -> Way:
-        """All that a request pays: rules, count, headers."""
+        """All costs of a request: limits, counters, headers."""
         from django.test import RequestFactory
 
         from apps.accounts.models import User
@@ -118,7 +118,7 @@ class InProcess:
 
         def way() -> None:
             self.use(counters)
-            scopes = ["api", self.limits.personal(alice), "api-tokens"]
+            scopes = ["api", self.limits.personal_scope(alice), "api-tokens"]
             self.limits.throttle(request, scopes, user=alice)
 
         return way
@@ -213,8 +213,8 @@ def main() -> None:
         from tests.site.conftest import RedisServer
 
         call_command("migrate", verbosity=0)
-        alice = create_user(by=None, username="alice")
-        _, token = create_token(by=None, owner=alice, name="bench")
+        alice = create_user(principal=None, username="alice")
+        _, token = create_token(principal=None, owner=alice, name="bench")
         exec(LIMITS.format(scopes=SCOPES))  # noqa: S102 - the text above
         exec(REPOS)  # noqa: S102
         with RedisServer(folder) as redis:

@@ -1,4 +1,4 @@
-"""What a push of many new tags costs whoever pushes, and others meanwhile.
+"""Time of a push of many new tags, and response times for others meanwhile.
 
     .venv/bin/python bench/many_refs.py [gunicorn|gunicorn-asgi|serve]     (gunicorn without)
 
@@ -30,7 +30,7 @@ def seconds(call) -> float:
 
 
 class Writer(Thread):
-    """Somebody who opens threads, one after the other, until told to stop."""
+    """A person who opens threads one after the other, until stopped."""
 
     def __init__(self, client, path: str) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def tag(git, count: int) -> None:
 
 
 def plain_push(git, folder: Path) -> float:
-    """The same push from git to git, into a store that is configured as ours are."""
+    """The same push from git to git, into a store with our configuration."""
     from apps.git.repo import GitRepo
 
     store = folder / "plain.git"

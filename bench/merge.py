@@ -1,4 +1,4 @@
-"""Merging a small pull under gunicorn, beside the same git commands from a shell.
+"""Time of merging a small pull under gunicorn, compared with the git commands.
 
     .venv/bin/python bench/merge.py [gunicorn | gunicorn-asgi | serve]
 
@@ -30,7 +30,7 @@ git update-ref refs/heads/main "$made" "$1"
 
 
 def history(branches: int) -> bytes:
-    """For `git fast-import`: `main`, and branches that each change a line of another file."""
+    """Input of `git fast-import`: `main`, and branches that each change a line of another file."""
     text = b"".join(b"line %d\n" % number for number in range(50))
     out = b"commit refs/heads/main\nmark :1\ncommitter A <a@example.org> 1700000000 +0000\n"
     out += b"data 1\nx\n"
@@ -49,7 +49,7 @@ def history(branches: int) -> bytes:
 
 
 class Ours:
-    """A pull for each branch, merged over the API."""
+    """A pull for each branch, merged by the API."""
 
     def __init__(self, server, source: Path) -> None:
         self.alice = server.api("alice")
@@ -67,7 +67,7 @@ class Ours:
 
 
 class Shell:
-    """The same branches in a bare repository of the same configuration."""
+    """The same branches in a bare repository with the same configuration."""
 
     def __init__(self, source: Path, config: dict[str, str]) -> None:
         names = {f"GIT_CONFIG_KEY_{n}": name for n, name in enumerate(config)}

@@ -1,4 +1,4 @@
-"""What the pages cost on a hundred times the rows of the demo, in process. See bench/README.md.
+"""Time of the pages with a hundred times the rows of the demo, in process. See bench/README.md.
 
 On SQLite; with DATABASE_URL on PostgreSQL, where it names an empty database. `--events=300000`: so
 many more events of alice's in the last 90 days.
@@ -34,7 +34,7 @@ BUDGETS = {
 }
 """Milliseconds."""
 Places = dict[tuple[int, int], int]
-"""The id of each copy, by which copy it is and the id of what was copied."""
+"""The id of each copy, by the number of the copy and the id of the original."""
 
 
 def main(events: int) -> None:
@@ -92,7 +92,7 @@ def copies(
     empty: Any = (),
     **places: Mapping[tuple[int, int], int],
 ) -> Places:
-    """Copy the rows of a model, or these. What is `other` in each copy has its number in it."""
+    """Copy the rows of a model, or these rows. The columns `other` of a copy contain its number."""
     originals = [*(model.objects.all() if rows is None else rows)]
     made, keys = [], []
     for number in range(1, TIMES):
@@ -139,7 +139,7 @@ def more_events(count: int) -> None:
 
 
 def paths() -> dict[str, tuple[str, str]]:
-    """Who opens which address, by what the page is."""
+    """The person and the address of each page, by name."""
     from apps.accounts.models import User
     from apps.accounts.principal import Principal
     from apps.pulls.models import Pull
@@ -150,12 +150,12 @@ def paths() -> dict[str, tuple[str, str]]:
     Repo.objects.update(last_number=TIMES * 1000)
     repo = Repo.objects.get(slug="tide-table", owner_team__slug="acme")
     bob = access_to(Principal(User.objects.get(username="bob")), repo)
-    thread = create_thread(by=bob, title="Why?", body="Says who?", kind="question")
+    thread = create_thread(access=bob, title="Why?", body="Says who?", kind="question")
     number = None
     for count in range(REPLIES):
         text = f"Because of **{count}**, as `tide.py` has it, and #1 said."
         made = create_reply(
-            by=bob, thread=thread, kind="comment", body=text, parent_reply_number=number
+            access=bob, thread=thread, kind="comment", body=text, parent_reply_number=number
         )
         number = made.number if count % 4 else None
     pull = Pull.objects.get(thread__title="Estimate the surge", number__lt=1000)
@@ -167,7 +167,7 @@ def paths() -> dict[str, tuple[str, str]]:
 
 
 def measure(pages: dict[str, tuple[str, str]]) -> None:
-    """Print what each page takes: its best turn of the processor and of the clock, the medians."""
+    """Print the best times of each page by processor and by clock, and the medians."""
     from django.db import connection
     from django.test import Client
     from django.test.utils import CaptureQueriesContext

@@ -1,4 +1,4 @@
-"""How long Markdown takes: an ordinary text, and 65,536 characters of what is hard to render.
+"""Time of rendering Markdown: an ordinary text, and 65,536 characters that are hard to render.
 
 .venv/bin/python bench/rendering.py. Processor time of one thread, best of five; each hard text also
 with as few signs as are still rendered (`MARKERS_MAX`), the rest being words.
@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 os.environ.setdefault("SECRET_KEY", "bench")
 
-# What follows needs the settings that are named above.
+# The modules below need these settings.
 import django  # noqa: E402
 
 django.setup()
@@ -49,7 +49,7 @@ def seconds(text: str) -> float:
 
 
 def fewer(piece: str) -> str:
-    """As much of it as is still rendered, filled up with words."""
+    """As much of it as is rendered, filled up with words."""
     signs = len(MARKERS.findall(piece)) or 1
     hard = piece * min(MARKERS_MAX // signs, LENGTH // len(piece))
     return (hard + " words" * LENGTH)[:LENGTH]

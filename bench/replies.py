@@ -1,4 +1,4 @@
-"""What reading a thread of 10,000 replies costs beside one of 100. See bench/README.md.
+"""Time of reading a thread with 10,000 replies, compared with 100 replies. See bench/README.md.
 
     .venv/bin/python bench/replies.py
 
@@ -25,15 +25,15 @@ from apps.repos.access import access_to, access_to_owner
 from apps.repos.actions import create_repo
 from apps.threads.actions import create_reply, create_thread
 alice = User.objects.get(username="alice")
-repo = create_repo(by=access_to_owner(Principal(alice), alice), name="R", slug="r")
+repo = create_repo(access=access_to_owner(Principal(alice), alice), name="R", slug="r")
 access = access_to(Principal(alice), repo)
 for count in ({few}, {many}):
-    thread, made = create_thread(by=access, title="T", body="Why?", kind="question"), []
+    thread, made = create_thread(access=access, title="T", body="Why?", kind="question"), []
     for number in range(count):
         parent = made[number // 3].number if number % 4 else None
         body = f"Because of {{number}}."
         made.append(create_reply(
-            by=access, thread=thread, kind="answer", body=body, parent_reply_number=parent
+            access=access, thread=thread, kind="answer", body=body, parent_reply_number=parent
         ))
 """
 

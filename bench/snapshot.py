@@ -1,4 +1,4 @@
-"""A repository the size of git/git, made up and always the same; it is made once and kept.
+"""A generated repository as large as git/git, always the same, created once and cached.
 
     .venv/bin/python bench/snapshot.py [folder]
 
@@ -27,13 +27,13 @@ WORDS += ["ref", "remote", "tree", "walk"]
 
 
 def folder() -> Path:
-    """Where it is kept: the first argument that is no option, else beside temporary files."""
+    """The folder for it: the first argument that is not an option, else beside temporary files."""
     given = [one for one in sys.argv[1:] if not one.startswith("-")]
     return Path(given[0] if given else tempfile.gettempdir()) / "guildhall-snapshot.git"
 
 
 def snapshot() -> Path:
-    """The bare repository, made if it is not there: some minutes."""
+    """The bare repository, created if it does not exist, in some minutes."""
     made = folder()
     if (made / "complete").exists():
         return made
@@ -49,13 +49,13 @@ def snapshot() -> Path:
 
 
 def paths() -> Iterator[str]:
-    """Half of the files lie in folders of their own depth, as in a project that has grown."""
+    """Half of the files are in nested folders, as in an old project."""
     for n in range(FILES - 1):
         yield f"{WORDS[n % 13]}/{WORDS[n // 13 % 13]}/file{n}.c" if n % 2 else f"t/t{n:04}.sh"
 
 
 class History:
-    """Writes commits for `git fast-import`; a mark's number is the commit's, from 1."""
+    """Writes commits for `git fast-import`; a mark is the number of the commit, from 1."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self.out, self.random = out, random.Random(SEED)  # noqa: S311 - no secret
@@ -82,7 +82,7 @@ class History:
         self.file(LARGE, self.text(7000))
 
     def commit(self, parents: list[int]) -> int:
-        """One to three files change; one commit in 100 changes the large one, a line of it."""
+        """One to three files change; one commit in 100 changes a line of the large one."""
         self.head(parents)
         for path in self.random.sample(self.paths, 1 if self.mark % 4 else 3):
             self.file(path, self.text(LINES))
@@ -102,7 +102,7 @@ class History:
         self.say("\n".join(lines) + "\n")
 
     def text(self, lines: int) -> str:
-        """Most lines are always the same; one is new."""
+        """Most lines are constant; one is new."""
         changed = self.random.randrange(lines)
         same = (f"line {n} of a text\n" for n in range(lines))
         return "".join(

@@ -1,4 +1,4 @@
-"""How long one event takes to the last of many subscribers, beside nginx's nchan.
+"""Time of an event to the last of many subscribers, compared with nginx's nchan.
 
     DATABASE_URL=postgres://… .venv/bin/python bench/stream.py [subscribers …]
 
@@ -52,20 +52,20 @@ PEOPLE = """
 from apps.accounts.models import User
 from apps.accounts.actions import create_token, create_user
 for number in range({count}):
-    user = create_user(by=None, username=f"reader{{number}}")
-    print(create_token(by=None, owner=user, name="bench")[1])
+    user = create_user(principal=None, username=f"reader{{number}}")
+    print(create_token(principal=None, owner=user, name="bench")[1])
 """
 
 
 class Readers:
-    """Many connections that are read by one loop, which does next to nothing."""
+    """Many connections, read by one simple loop."""
 
     def __init__(self) -> None:
         self.poll = select.epoll()
         self.open: dict[int, socket.socket] = {}
 
     def join(self, port: int, requests: list[bytes]) -> None:
-        """Subscribe with each of these, a hundred at a time, and wait until all have an answer."""
+        """Subscribe with all of these, a hundred at a time, and wait until all have an answer."""
         for begin in range(0, len(requests), 100):
             for request in requests[begin : begin + 100]:
                 one = socket.create_connection(("127.0.0.1", port))
@@ -75,7 +75,7 @@ class Readers:
             self.wait(b"\r\n\r\n", len(requests[begin : begin + 100]))
 
     def wait(self, mark: bytes, count: int) -> None:
-        """Read until so many of them have got this."""
+        """Read until this many have received this."""
         ends = time.monotonic() + PATIENCE
         while count > 0:
             for number, _ in self.poll.poll(1, 4096):
@@ -91,7 +91,7 @@ class Readers:
 
 
 class Guildhall:
-    """A repository whose events everybody follows; a new thread is the event."""
+    """A repository with the events of everybody; a new thread is the event."""
 
     def __init__(self, folder: Path, running: ExitStack, largest: int) -> None:
         from tests.server import Server
@@ -119,7 +119,7 @@ class Guildhall:
 
 
 class Nchan:
-    """One channel, and a message of the size of a frame of ours."""
+    """One channel, and a message as large as one of our frames."""
 
     def __init__(self, folder: Path, running: ExitStack) -> None:
         from bench.git_http import process, wait_for
@@ -147,7 +147,7 @@ class Nchan:
 
 
 def measure(site, count: int) -> tuple[float, float]:
-    """Seconds from asking to publish to the last of so many readers: the median, and the best."""
+    """Seconds from publishing to the last reader: the median, and the best."""
     readers = Readers()
     try:
         readers.join(site.port, site.requests(count))

@@ -1,4 +1,4 @@
-"""How long `/suggest-users` and `/users` take with 100,000 people: median and slowest, and plans.
+"""Time of `/suggest-users` and `/users` with 100,000 people: median, maximum and query plans.
 
 DATA_DIR=$(mktemp -d) .venv/bin/python bench/suggest_users.py, or with the DATABASE_URL of an
 empty database, which is filled. Each request goes through the whole of Django.
@@ -33,7 +33,7 @@ FIRST = ["anna", "bo", "cem", "dana", "eli", "fay", "gus", "hana", "ivo", "jo"]
 
 
 def fill() -> str:
-    """People whose names share beginnings; returns a token of one more."""
+    """People whose names share beginnings; returns the token of another person."""
     call_command("migrate", verbosity=0)
     for start in range(0, PEOPLE, 5000):
         User.objects.bulk_create(
@@ -49,8 +49,8 @@ def fill() -> str:
         )
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    asker = create_user(by=None, username="asker")
-    return create_token(by=None, owner=asker, name="bench")[1]
+    asker = create_user(principal=None, username="asker")
+    return create_token(principal=None, owner=asker, name="bench")[1]
 
 
 def measure(path: str, token: str | None) -> None:

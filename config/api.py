@@ -1,4 +1,4 @@
-"""THE route table: each line leads from an address to the class that answers it."""
+"""The routes of the API: each line maps a path to its viewset."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from apps.browse.content_views import (
 from apps.browse.views import BranchViewSet, CommitViewSet, ComparisonViewSet, TagViewSet
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, PingViewSet, TailViewSet
-from apps.pulls.content_views import (
+from apps.pulls.views import (
+    CrossRepoPullViewSet,
     PullCommitViewSet,
     PullDiffViewSet,
     PullFileViewSet,
     PullPatchViewSet,
     PullVersionViewSet,
+    PullViewSet,
+    ReviewViewSet,
 )
-from apps.pulls.views import CrossRepoPullViewSet, PullViewSet, ReviewViewSet
 from apps.repos.views import (
     ApproverViewSet,
     CheckRepoSlugViewSet,
@@ -49,7 +51,7 @@ from config.views import DocumentViewSet
 
 
 class SingletonRouter(SimpleRouter):
-    """Routes what there is one of: no list, no row of its own."""
+    """Routes resources that exist once: no list, and no key in the path."""
 
     routes = [
         Route(
@@ -67,12 +69,12 @@ singletons = SingletonRouter(trailing_slash=False, use_regex_path=False)
 
 
 def route(prefix: str, viewset: type[ApiViewSet]) -> None:
-    """One resource; names of routes follow from the prefix, so that each is unique."""
+    """Route a resource; the prefix gives its routes unique names."""
     router.register(prefix, viewset, basename=prefix.replace("/", "-").replace(":", "-"))
 
 
 def route_singleton(prefix: str, viewset: type[ApiViewSet]) -> None:
-    """A resource of which there is one at its address."""
+    """Route a resource that exists once at its path."""
     singletons.register(prefix, viewset, basename=prefix.replace("/", "-").replace(":", "-"))
 
 

@@ -1,4 +1,4 @@
-"""Makes `config` an app, so that Django finds its management commands and checks."""
+"""Makes `config` an app, for its management commands and checks."""
 
 from django.apps import AppConfig
 from django.contrib.admin.apps import AdminConfig
@@ -12,6 +12,6 @@ class ConfigApp(AppConfig):
 
 
 class StaffSiteApp(AdminConfig):
-    """Django's admin, with the site that staff works in."""
+    """Django's admin with our site."""
 
-    default_site = "apps.core.admin.site.StaffSite"
+    default_site = "apps.core.admin.StaffSite"

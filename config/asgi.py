@@ -17,7 +17,7 @@ from config.handler import Handler, Send
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
 
-# What follows has models below it, which need Django to be set up.
+# The modules below import models, for which Django must be set up.
 from django.urls import path, re_path  # noqa: E402
 
 from apps.events.consumers import EventStreamConsumer  # noqa: E402
@@ -27,10 +27,9 @@ from config.checks import warn_at_start  # noqa: E402
 
 
 async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Answer the server's start, before which it does not listen, and its end; daphne tells of
-    neither.
+    """Handle startup and shutdown of the server; daphne sends neither.
 
-    A server may wait for open streams before it tells of its end, so its signal is heard as well.
+    A server may wait for open streams before it sends its shutdown. Its signal closes them.
     """
     await receive()
     end_idle(asyncio.get_running_loop())
@@ -41,7 +40,7 @@ async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 
 def close_streams_on_sigterm() -> None:
-    """Let the hub end the streams; then the handler that was there before is called as well."""
+    """On SIGTERM let the hub close the streams, and then call the previous handler."""
     loop = asyncio.get_running_loop()
     previous = signal.getsignal(signal.SIGTERM)
     if not callable(previous):
@@ -56,18 +55,19 @@ def close_streams_on_sigterm() -> None:
 
 
 async def refuse_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """There are none here: the handshake is answered with 403."""
+    """Refuse the handshake with 403: there are no websockets here."""
     await send({"type": "websocket.close"})
 
 
 handler = Handler()
 stream: Any = EventStreamConsumer.as_asgi(handler=handler)
-everything: Any = handler
-routes: list[Any] = [path("api/v1/tail-events", stream), re_path("", everything)]
+django_handler: Any = handler
+routes: list[Any] = [path("api/v1/tail-events", stream), re_path("", django_handler)]
 application: Any = ProtocolTypeRouter(
     {"http": URLRouter(routes), "lifespan": lifespan, "websocket": refuse_websocket}
 )
 start_if_wanted()
 warn_at_start()
-# Each stream is many objects, so that the collector comes often. What is loaded now stays anyway.
+# Streams have many objects, and let the garbage collector run often. It need not visit the modules
+# that are loaded by now.
 gc.freeze()

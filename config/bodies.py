@@ -1,4 +1,4 @@
-"""Request bodies under ASGI: bounded ones, and those that their views read as they come."""
+"""Request bodies under ASGI: buffered ones, and those that views read while they arrive."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from apps.core.locks import give_back_connection
 from apps.core.slots import Hold, Slots
 
 LIMIT = 16 * 1024 * 1024
-"""Bytes that are taken of a body nobody reads, and given to whoever reads one without a size."""
+"""Maximum bytes that are received of an unread body, and returned by a read without a size."""
 BUFFERED = 2_621_440
-"""Bytes of a body that are held in memory, as many as Django accepts of a form; `UPLOAD_LIMIT` of a
-request with an upload.
+"""Maximum bytes of a body in memory, as many as Django accepts for a form. A request with an upload
+may have `UPLOAD_LIMIT`.
 """
-WAITED_FOR = 1024 * 1024
-"""Least bytes counted for a body while its view waits for the rest, which keeps a thread busy."""
+WAITING_WEIGHT = 1024 * 1024
+"""Minimum weight of a body while its view waits for the rest, and occupies a thread."""
 
 Receive = Callable[[], Awaitable[Any]]
 
 
 class BufferedBody:
-    """The body of a request whose view begins when all of it has come.
+    """The body of a request whose view starts when all of it has arrived.
 
-    It is held up to its limit and one byte more, by which its reader sees that it is too large. The
-    rest is taken from the client, so that it gets to read the answer, and dropped.
+    It is stored up to its limit and one byte more, which shows that it is too large. The rest is
+    received and dropped: clients read no answer before they have sent all.
     """
 
     def __init__(
         self, receive: Receive, caller: str, limit: int = BUFFERED, memory: Slots = body_memory
     ) -> None:
-        """`caller`: the address from which it comes."""
+        """`caller`: the address of the client."""
         self.receive = receive
         self.limit = limit
         self.hold = Hold(memory, caller)
@@ -47,9 +47,8 @@ class BufferedBody:
         return await self.receive()
 
     async def whole(self) -> BytesIO:
-        """All that is held of it. Raises `RequestAborted` when the client leaves, `BadRequest` when
-        it takes more than `LONGEST` seconds, and `Unavailable` when all bodies together are too
-        large.
+        """The stored body. Raises `RequestAborted` if the client disconnects, `BadRequest` if it
+        takes more than `LONGEST` seconds, and `Unavailable` if all bodies together are too large.
         """
         try:
             async with asyncio.timeout(LONGEST):
@@ -63,7 +62,7 @@ class BufferedBody:
             buffer.write(message.get("body", b"")[: self.limit + 1 - buffer.tell()])
             self.hold.grow_to(buffer.tell())
             if not message.get("more_body"):
-                buffer.getvalue()  # shrinks it to the body, so that it is read without a copy
+                buffer.getvalue()  # shrinks the buffer, and allows reading without a copy
                 buffer.seek(0)
                 return buffer
             message = await self.receive()
@@ -71,17 +70,17 @@ class BufferedBody:
 
 
 class StreamedBody:
-    """The body of a request whose view reads it while it comes.
+    """The body of a request whose view reads it while it arrives.
 
-    The event loop calls it for the next message of the server, as it would call `receive`; the
-    thread of the view reads it as a file.
+    The event loop calls it like `receive` for the next message of the server; the thread of the
+    view reads it like a file.
     """
 
     def __init__(self, receive: Receive) -> None:
         self.receive = receive
         self.loop = asyncio.get_running_loop()
         self.ended = asyncio.Event()
-        """Set when the body has come to its end, or the client has left."""
+        """Set at the end of the body, or when the client has disconnected."""
         self.rest = b""
 
     async def __call__(self) -> Any:
@@ -91,8 +90,8 @@ class StreamedBody:
         return message
 
     async def discard(self) -> None:
-        """Take from the client what the view has not read, up to the limit: the end of a connection
-        that has unread bytes may reach the client before the answer does.
+        """Receive the bytes that the view has not read, up to the limit: closing a connection with
+        unread bytes may prevent the client from reading the answer.
         """
         room = LIMIT
         with suppress(TimeoutError):
@@ -101,10 +100,10 @@ class StreamedBody:
                     room -= len((await self()).get("body", b""))
 
     def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, as soon as there are any; none at the end of the body. Without a
-        size all of the body, but no more than the limit and one byte.
+        """At most `size` bytes as soon as there are any; none at the end of the body. Without a
+        size all of the body, up to the limit and one byte.
 
-        Raises `BadRequest` when client or server end before the body does.
+        Raises `BadRequest` if the client or the server ends before the body.
         """
         if size < 0:
             return self._read_all()
@@ -120,41 +119,41 @@ class StreamedBody:
         return bytes(whole)
 
     def _next(self) -> bytes:
-        return self._taken(self())
+        return self._await_piece(self())
 
-    def _taken(self, waiting: Coroutine[Any, Any, Any]) -> bytes:
-        """The piece in the message that the event loop waits for."""
+    def _await_piece(self, receiving: Coroutine[Any, Any, Any]) -> bytes:
+        """The piece of the next message, for which the event loop waits."""
         try:
-            message = asyncio.run_coroutine_threadsafe(waiting, self.loop).result()
-        except (CancelledError, RuntimeError):  # the second when the loop has been closed
-            waiting.close()
+            message = asyncio.run_coroutine_threadsafe(receiving, self.loop).result()
+        except (CancelledError, RuntimeError):  # the latter if the loop was closed
+            receiving.close()
             message = {"type": "http.disconnect"}
         if message["type"] == "http.disconnect":
             raise BadRequest("malformed_request", "The request ended before its body did.")
         return bytes(message.get("body", b""))
 
     def close(self) -> None:
-        """Files have this method; here is nothing to close."""
+        """Do nothing; files have this method."""
 
 
 class ApiBody(StreamedBody):
-    """The body of a request of the API. A small one is there when its view begins. Of a larger one
-    the view begins when the first 64 KiB are there, and asks who sends it before it reads the rest:
-    more is held of no request that it refuses.
+    """The body of a request of the API. The view starts when a small body has arrived, or the first
+    64 KiB of a larger one. It checks access before it reads the rest: no more is stored of a
+    refused request.
     """
 
     def __init__(
         self, receive: Receive, caller: str, limit: int = BUFFERED, memory: Slots = body_memory
     ) -> None:
-        """`caller`: the address from which it comes."""
+        """`caller`: the address of the client."""
         super().__init__(receive)
         self.limit = limit
         self.hold = Hold(memory, caller)
         self.until = self.loop.time() + LONGEST
 
     async def begin(self) -> None:
-        """Wait until all of a small body has come, or enough of a large one. Raises as `whole` of
-        `BufferedBody`.
+        """Wait until a small body, or the first 64 KiB of a large one, has arrived. Raises the
+        errors of `BufferedBody.whole`.
         """
         buffer = BytesIO()
         try:
@@ -172,11 +171,11 @@ class ApiBody(StreamedBody):
             return await self()
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes, fewer at the end of the body; without a size all of it, but no more than
-        the limit and one byte. The thread gives its connection to the database back to wait.
+        """`size` bytes, fewer at the end of the body; without a size all of it, up to the limit and
+        one byte. Before it waits, the thread returns its connection to the database.
 
-        Raises `BadRequest` as above and when it takes too long, `Unavailable` when all bodies
-        together are too large.
+        Raises `BadRequest` as `StreamedBody.read`, and if it takes too long; `Unavailable` if all
+        bodies together are too large.
         """
         most = self.limit + 1 if size < 0 else size
         buffer = BytesIO()
@@ -185,7 +184,7 @@ class ApiBody(StreamedBody):
         if buffer.tell() < most and not self.ended.is_set():
             give_back_connection()
             while buffer.tell() < most and not self.ended.is_set():
-                self.hold.grow_to(max(buffer.tell(), FREE + WAITED_FOR))
+                self.hold.grow_to(max(buffer.tell(), FREE + WAITING_WEIGHT))
                 piece = self._next()
                 self.rest = piece[most - buffer.tell() :]
                 buffer.write(piece[: most - buffer.tell()])
@@ -194,6 +193,6 @@ class ApiBody(StreamedBody):
 
     def _next(self) -> bytes:
         try:
-            return self._taken(self._in_time())
+            return self._await_piece(self._in_time())
         except TimeoutError:
             raise too_slow(LONGEST) from None

@@ -1,14 +1,10 @@
-"""What `check` and the start tell an operator about how this process will run."""
+"""Warnings for operators, by `manage.py check` and at the start of a server."""
 
 from __future__ import annotations
 
 import logging
-import os
-import shlex
 import stat
 import sys
-from argparse import ArgumentError
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +18,8 @@ SEVERAL = (
     "{workers} times as many requests. Set REDIS_URL to count together."
 )
 
-OF_OTHERS = 0o077
-"""What a mode lets anybody do but the owner."""
+OTHERS = 0o077
+"""The bits of a mode for group and others."""
 OPEN = (
     "Others on this machine may look into DATA_DIR ({folder}, mode {mode:03o}): it holds private "
     'repositories and the secret key. Run "chmod 700" on it.'
@@ -32,66 +28,35 @@ OPEN = (
 
 @register(Tags.security, deploy=True)
 def counters_are_shared(app_configs: Any, **options: Any) -> list[CheckMessage]:
-    """How many processes there will be is not known here, so this is said whenever it matters."""
+    """A warning without Redis: this check does not know the number of processes."""
     if settings.REDIS_URL:
         return []
-    hint = "One process may do without. The start of several gunicorn workers warns again."
+    hint = "A single process needs no Redis. Several gunicorn workers warn again at their start."
     text = SEVERAL.format(workers="several")
     return [Warning(text, hint=hint, id="guildhall.W001")]
 
 
 @register(Tags.security)
 def data_is_private(app_configs: Any, **options: Any) -> list[CheckMessage]:
-    """Repositories, database and secret key are for one user of the machine alone."""
+    """A warning if other users of the machine can read repositories, database or secret key."""
     mode = stat.S_IMODE(settings.DATA_DIR.stat().st_mode)
-    if not mode & OF_OTHERS:
+    if not mode & OTHERS:
         return []
     return [Warning(OPEN.format(folder=settings.DATA_DIR, mode=mode), id="guildhall.W002")]
 
 
 def warn_at_start() -> None:
-    """Say at the start of a server what an operator has to know of it.
+    """Log warnings at the start of a server.
 
-    A command says what `check` finds by itself, and `manage.py serve` is one.
+    Commands, such as `manage.py serve`, run the checks themselves.
     """
     if Path(sys.argv[0]).name == "manage.py":
         return
-    for found in data_is_private(None):
-        logger.warning(found.msg)
-    warn_of_counting_apart()
+    for warning in data_is_private(None):
+        logger.warning(warning.msg)
 
 
-def warn_of_counting_apart() -> None:
-    """Say at the start of each of several gunicorn workers that they do not count together."""
-    if settings.REDIS_URL or "gunicorn.arbiter" not in sys.modules:
-        return
-    workers = gunicorn_workers(sys.argv[1:], os.environ)
-    if workers > 1:
+def warn_of_separate_counters(workers: int) -> None:
+    """Log at the start of each of several workers that they count separately."""
+    if workers > 1 and not settings.REDIS_URL:
         logger.warning(SEVERAL.format(workers=workers))
-
-
-def gunicorn_workers(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """How many workers gunicorn has, from its command line and environment.
-
-    A number in its configuration file is not seen.
-    """
-    given = given_to_gunicorn(arguments, environment).workers
-    return int(given or environment.get("WEB_CONCURRENCY") or 1)
-
-
-def gunicorn_threads(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """How many threads each of its workers has; 0 where neither of the two says so."""
-    return int(given_to_gunicorn(arguments, environment).threads or 0)
-
-
-def given_to_gunicorn(arguments: Sequence[str], environment: Mapping[str, str]) -> Any:
-    """Its options; none where these are another program's, which has imported it."""
-    from gunicorn.config import Config
-
-    more = shlex.split(environment.get("GUNICORN_CMD_ARGS", ""))
-    parser = Config().parser()
-    parser.exit_on_error = False
-    try:
-        return parser.parse_known_args([*more, *arguments])[0]
-    except ArgumentError:
-        return parser.parse_args([])

@@ -1,4 +1,4 @@
-"""Reads the environment into checked values; every problem is named at once, one line each."""
+"""Reads the environment into validated values, and reports all problems, one line each."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Value = TypeVar("Value")
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 USUAL_PORTS = {"http": 80, "https": 443}
 SMTP = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
-"""Ways to send mail, and their usual ports: in the clear, with STARTTLS, inside TLS."""
+"""Schemes for sending mail, with their default ports: without TLS, with STARTTLS, inside TLS."""
 
 
 @dataclass(frozen=True)
 class Mail:
-    """How mail leaves: printed (`console`), as files in a folder (`filebased`), or by `smtp`."""
+    """The way to send mail: print it (`console`), write files (`filebased`), or `smtp`."""
 
     kind: str
     folder: str = ""
@@ -37,113 +37,117 @@ class Mail:
 
 
 class Environment:
-    """What the operator may set, with the defaults of the embedded mode."""
+    """The settings of the operator, with the defaults of the embedded mode."""
 
     def __init__(self, root: Path, variables: Mapping[str, str] = os.environ) -> None:
-        """Read all variables; exits with one line per wrong one."""
+        """Read all variables; if some are invalid, exit with one line for each."""
         reader = _Reader(variables)
         self.data_dir = reader.get("DATA_DIR", str(root / "var"), _data_dir)
         self.base_url = reader.get("BASE_URL", "", _base_url)
         self.host = reader.get("HOST", "127.0.0.1", _host)
-        self.port = reader.get("PORT", "8000", _port)
+        self.port = reader.get("PORT", "8000", _integer("a port", 0, 65535))
         hosts = _default_hosts(self.host, self.base_url)
         self.allowed_hosts = reader.get("ALLOWED_HOSTS", hosts, _hosts)
-        inside = f"sqlite:///{quote(str(self.data_dir))}/guildhall.db"
-        self.database = reader.get("DATABASE_URL", inside, _database)
+        default_database = f"sqlite:///{quote(str(self.data_dir))}/guildhall.db"
+        self.database = reader.get("DATABASE_URL", default_database, _database)
         self.redis_url = reader.get("REDIS_URL", "", _redis_url)
-        self.trusted_proxies = reader.get("TRUSTED_PROXIES", "0", _trusted_proxies)
-        self.git_slots = reader.get("GIT_SLOTS", "64", _slots)
-        self.git_slots_per_person = reader.get("GIT_SLOTS_PER_PERSON", "16", _slots)
-        self.git_slots_per_address = reader.get("GIT_SLOTS_PER_ADDRESS", "16", _slots)
-        self.upload_mib_per_day = reader.get("UPLOAD_MIB_PER_DAY", "1024", _mebibytes)
-        self.repo_mib = reader.get("REPO_MIB", "20480", _disk_mebibytes)
-        self.owner_mib = reader.get("OWNER_MIB", "204800", _disk_mebibytes)
+        proxies = _integer("the number of proxies before this server", 0, 99)
+        self.trusted_proxies = reader.get("TRUSTED_PROXIES", "0", proxies)
+        slots = _integer("the number of git requests at the same time", 1, 99_999)
+        self.git_slots = reader.get("GIT_SLOTS", "64", slots)
+        self.git_slots_per_person = reader.get("GIT_SLOTS_PER_PERSON", "16", slots)
+        self.git_slots_per_address = reader.get("GIT_SLOTS_PER_ADDRESS", "16", slots)
+        uploads = _integer("the MiB that a person may upload in 24 hours", 1, 9_999_999)
+        self.upload_mib_per_day = reader.get("UPLOAD_MIB_PER_DAY", "1024", uploads)
+        disk = _integer("the MiB that repositories may take", 1, 999_999_999)
+        self.repo_mib = reader.get("REPO_MIB", "20480", disk)
+        self.owner_mib = reader.get("OWNER_MIB", "204800", disk)
         self.email = reader.get("EMAIL_URL", "", _email)
         self.email_from = reader.get("EMAIL_FROM", _default_sender(self.base_url), _sender)
-        reader.stop_if_wrong()
+        reader.exit_if_invalid()
         self.secret_key = variables.get("SECRET_KEY") or stored_key(self.data_dir)
 
 
 class _Reader:
-    """Collects what is wrong, so that the operator sees all of it in one go."""
+    """Collects problems, so that the operator sees all of them at once."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.variables = variables
         self.problems: list[str] = []
 
     def get(self, name: str, default: str, read: Callable[[str], Value]) -> Value:
-        """The checked value; the default's where the operator's is wrong, which is noted."""
+        """The validated value; the default if it is invalid, which is reported later."""
         text = self.variables.get(name) or default
         try:
             return read(text)
         except ValueError as error:
             self.problems.append(f"{name}: {error}")
             if text == default:
-                self.stop_if_wrong()
+                self.exit_if_invalid()
             return read(default)
 
-    def stop_if_wrong(self) -> None:
+    def exit_if_invalid(self) -> None:
         if self.problems:
             sys.exit("\n".join(self.problems))
 
 
 def stored_key(data_dir: Path) -> str:
-    """The secret key kept in the data folder; made on the first start, readable by its owner only.
+    """The secret key in the data folder, created on the first start, readable by its owner only.
 
-    Of two first starts at once, the one that links its file first decides for both.
+    If two first starts run at once, both use the key of the one that links its file first.
     """
     path = data_dir / "secret-key"
     if not path.exists():
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = data_dir / f"secret-key.{secrets.token_hex(8)}"
-        fresh.touch(mode=0o600)
-        fresh.write_text(secrets.token_urlsafe(50))
+        new = data_dir / f"secret-key.{secrets.token_hex(8)}"
+        new.touch(mode=0o600)
+        new.write_text(secrets.token_urlsafe(50))
         try:
-            os.link(fresh, path)
+            os.link(new, path)
         except FileExistsError:
             pass
         finally:
-            fresh.unlink()
+            new.unlink()
     return path.read_text()
 
 
 def _data_dir(text: str) -> Path:
     path = Path(text).resolve()
-    nearest = next(one for one in (path, *path.parents) if one.exists())
+    nearest = next(folder for folder in (path, *path.parents) if folder.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise ValueError(f"{nearest} is no folder that can be written to.")
     return path
 
 
 def _parts(text: str) -> SplitResult:
-    """An address in its parts. What is wrong is not repeated: it may be a piece of a password."""
+    """The parts of an address. The error does not repeat it: it may contain a password."""
     try:
         parts = urlsplit(text)
-        usable = parts.port != 0
+        is_valid = parts.port != 0
     except ValueError:
-        usable = False
-    if not usable:
+        is_valid = False
+    if not is_valid:
         raise ValueError("is no address (a password in one is percent-encoded).")
     return parts
 
 
 def _base_url(text: str) -> str:
     parts = _parts(text)
-    web = parts.scheme in USUAL_PORTS and parts.hostname
-    if text and (not web or parts.query or parts.fragment):
+    is_web = parts.scheme in USUAL_PORTS and parts.hostname
+    if text and (not is_web or parts.query or parts.fragment):
         raise ValueError('must be like "https://code.example.org".')
     return text.rstrip("/")
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of an address, as browsers name an origin."""
+    """Scheme, host and port of an address, in the form of browsers' origins."""
     parts = urlsplit(url)
-    usual = parts.port in {None, USUAL_PORTS[parts.scheme]}
-    return f"{parts.scheme}://{_bracketed(parts.hostname or '')}{'' if usual else f':{parts.port}'}"
+    port = "" if parts.port in {None, USUAL_PORTS[parts.scheme]} else f":{parts.port}"
+    return f"{parts.scheme}://{_bracketed(parts.hostname or '')}{port}"
 
 
 def _bracketed(host: str) -> str:
-    """A host as it stands in an address, where IPv6 has brackets."""
+    """A host in the form of addresses, with brackets for IPv6."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -153,17 +157,22 @@ def _host(text: str) -> str:
     return text
 
 
-def _port(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > 65535:
-        raise ValueError("must be a number from 0 to 65535.")
-    return int(text)
+def _integer(meaning: str, least: int, most: int) -> Callable[[str], int]:
+    """A function that reads an integer within bounds; its error contains the meaning."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,9}", text) or not least <= int(text) <= most:
+            raise ValueError(f"must be {meaning}, from {least} to {most}.")
+        return int(text)
+
+    return read
 
 
 def _default_hosts(host: str, base_url: str) -> str:
     if host in {"0.0.0.0", "::"}:  # noqa: S104 - read from the operator, not bound here
         return "*"
-    named = urlsplit(base_url).hostname
-    names = [_bracketed(name) for name in (host, named) if name]
+    public_host = urlsplit(base_url).hostname
+    names = [_bracketed(name) for name in (host, public_host) if name]
     return ",".join(dict.fromkeys([*LOCAL_HOSTS, *names]))
 
 
@@ -182,56 +191,31 @@ def _database(text: str) -> dict[str, Any]:
     database: dict[str, Any] = dict(dj_database_url.parse(text))
     if database["NAME"] in {"", ":memory:"}:
         raise ValueError("names no database.")
-    ours = _SQLITE if scheme == "sqlite" else _POSTGRESQL
+    defaults = _SQLITE if scheme == "sqlite" else _POSTGRESQL
     given = database.get("OPTIONS", {})
-    options = {**ours["OPTIONS"], **given}
+    options = {**defaults["OPTIONS"], **given}
     if scheme != "sqlite" and "options" in given:
-        # The server takes the last of two settings of one name.
-        options["options"] = f"{ours['OPTIONS']['options']} {given['options']}"
-    return {**database, **ours, "OPTIONS": options}
+        # The server uses the last of two settings with the same name.
+        options["options"] = f"{defaults['OPTIONS']['options']} {given['options']}"
+    return {**database, **defaults, "OPTIONS": options}
 
 
 def _redis_url(text: str) -> str:
-    """What redis-py would take, read here so that a wrong one ends the start."""
+    """An address for redis-py, validated here so that an invalid one ends the start."""
     parts = _parts(text)
-    network = parts.scheme in {"redis", "rediss"} and parts.hostname
-    local = parts.scheme == "unix" and parts.path
-    if text and not (network or local):
+    is_network = parts.scheme in {"redis", "rediss"} and parts.hostname
+    is_socket = parts.scheme == "unix" and parts.path
+    if text and not (is_network or is_socket):
         raise ValueError('must be like "redis://localhost:6379/0".')
-    if network and not re.fullmatch(r"(/[0-9]{0,5})?", parts.path):
+    if is_network and not re.fullmatch(r"(/[0-9]{0,5})?", parts.path):
         raise ValueError("names no database: a number follows the last slash.")
     if not re.fullmatch(r"(db=[0-9]{1,5})?", parts.query) or parts.fragment:
         raise ValueError("takes no options but db=, the number of the database.")
     return text
 
 
-def _trusted_proxies(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,2}", text):
-        raise ValueError("must be how many proxies of yours a request passes, from 0 to 99.")
-    return int(text)
-
-
-def _slots(text: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,4}", text):
-        raise ValueError("must be how many git requests may be under way, from 1 to 99999.")
-    return int(text)
-
-
-def _mebibytes(text: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,6}", text):
-        raise ValueError("must be how many MiB a person may upload in 24 hours, from 1 to 9999999.")
-    return int(text)
-
-
-def _disk_mebibytes(text: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
-        raise ValueError("must be how many MiB repositories may take, from 1 to 999999999.")
-    return int(text)
-
-
-# `IMMEDIATE` makes every transaction a writer from its first statement, so that none fails half
-# way; waiting is bounded by `timeout` seconds.
-# A connection to SQLite is a file, which each thread keeps open.
+# With `IMMEDIATE` a transaction takes the write lock at its beginning and cannot fail half way. It
+# waits for `timeout` seconds at most. A connection to SQLite is a file, and each thread keeps one.
 _SQLITE: dict[str, Any] = {
     "CONN_MAX_AGE": None,
     "OPTIONS": {
@@ -240,14 +224,14 @@ _SQLITE: dict[str, Any] = {
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
     },
 }
-# PostgreSQL's come from a pool, which after a restart of the database would lend dead ones.
-# Keepalives on both sides: a node that vanishes from the network must not keep its locks for as
-# long as TCP would wait, which is hours. They say nothing while sent data is not acknowledged;
-# `tcp_user_timeout` (milliseconds) bounds that. The server gives a node up after 25 s. A request
-# waits no longer than 5 s for a server that is away: `timeout` and `connect_timeout` are for new
-# connections, the client's `tcp_user_timeout` is for open ones. With a `reconnect_timeout` as
-# short, the pool tries again with the next request, where it would pause for minutes.
-# The first who finds it away wait so long: apps/core/postgresql/.
+# Connections to PostgreSQL come from a pool; health checks find those that a restart has closed.
+# Both sides send keepalives: a machine that vanishes from the network must not keep its locks for
+# the hours that TCP would wait. No keepalives are sent while data is not acknowledged, a time that
+# `tcp_user_timeout` (milliseconds) limits. The server gives up a machine after 25 s. A request
+# waits at most 5 s for a server that is away: by `timeout` and `connect_timeout` for a new
+# connection, by the client's `tcp_user_timeout` for an open one. With a short `reconnect_timeout`
+# the pool tries again with the next request instead of pausing for minutes. The number of requests
+# that wait is limited in apps/core/postgresql/base.py.
 _POSTGRESQL: dict[str, Any] = {
     "ENGINE": "apps.core.postgresql",
     "CONN_MAX_AGE": 0,
@@ -267,7 +251,7 @@ _POSTGRESQL: dict[str, Any] = {
 
 
 def _email(text: str) -> Mail:
-    """Nothing said: messages are printed."""
+    """An empty text prints messages."""
     parts = _parts(text)
     if not text:
         return Mail("console")
@@ -288,7 +272,7 @@ def _email(text: str) -> Mail:
 
 def _default_sender(base_url: str) -> str:
     host = urlsplit(base_url).hostname or "localhost"
-    # Not every Python reads a mail address at an IPv6 address, and few servers take one.
+    # Some versions of Python cannot parse mail addresses with an IPv6 address.
     return f"Guildhall <guildhall@{'localhost' if ':' in host else host}>"
 
 

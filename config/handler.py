@@ -1,4 +1,4 @@
-"""Django under ASGI: one thread for a request, and large bodies read as they come."""
+"""Django under ASGI: one thread for each request, and large bodies read while they arrive."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from django.urls import set_script_prefix
 from apps.core.body_limits import UPLOAD_LIMIT, upload_memory
 from apps.core.errors import BadRequest, Unavailable, as_api_error
 from apps.core.middleware import error_answer
+from apps.core.requests import address_of
 from apps.core.slugs import PREFIX
 from apps.core.threads import DaemonExecutor
 from apps.git.run import GitError
-from apps.site.addresses import address_of
 from config.bodies import ApiBody, BufferedBody, Receive, StreamedBody
 
 SILENCE = 60
-"""Seconds until a client that takes nothing of its answer is given up."""
-KEPT = 16
-"""Threads that wait for a request when there are fewer requests than there have been."""
+"""Seconds after which a client that receives nothing of its answer is disconnected."""
+IDLE_MAX = 16
+"""Maximum threads that are kept without a request."""
 GIT = re.compile(r"/(teams|users)/[^/]+/[^/]+\.git/git-(upload|receive)-pack")
-"""Where git sends its requests: their views ask who is there before they read anything."""
+"""Paths of git's requests, whose views check access before they read anything."""
 UPLOADS = re.compile(r"/api/v1/(teams|users)/[^/]+/repos/[^/]+/uploads")
 
 Send = Callable[[Any], Awaitable[None]]
 
 
 def sender(scope: dict[str, Any]) -> str:
-    """The address from which a request comes, as far as it can be known."""
+    """The address of the client, as far as it can be known."""
     forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
     meta = {
         "REMOTE_ADDR": (scope.get("client") or [""])[0],
@@ -48,8 +48,8 @@ def sender(scope: dict[str, Any]) -> str:
 
 
 class Threads:
-    """Lends a thread to each request. There are as many as requests under way: one that takes
-    minutes, such as a push, holds up no other.
+    """Lends each request a thread. There are as many as current requests: one that takes minutes,
+    such as a push, delays no other.
     """
 
     def __init__(self) -> None:
@@ -57,32 +57,31 @@ class Threads:
 
     @contextmanager
     def lend(self) -> Iterator[DaemonExecutor]:
-        """A thread of the caller's own, as an executor."""
+        """A thread for the caller alone, as an executor."""
         thread = self.idle.pop() if self.idle else DaemonExecutor("request")
         try:
             yield thread
         finally:
-            # A client that leaves ends the request before its view has ended: the thread comes
-            # back when all that it was given is done. One whose body never came has none yet.
+            # A client that disconnects ends the request before its view: the thread is returned
+            # after all of its tasks. Without a body no task has started it.
             if thread.begun:
                 thread.submit(self._take_back, thread)
 
     def _take_back(self, thread: DaemonExecutor) -> None:
-        kept = len(self.idle) < KEPT
+        is_kept = len(self.idle) < IDLE_MAX
         try:
-            # A request that was cut off has not said that it is finished.
-            close_old_connections() if kept else connections.close_all()
+            # An interrupted request has not sent the signal `request_finished`.
+            close_old_connections() if is_kept else connections.close_all()
         finally:
-            self.idle.append(thread) if kept else thread.shutdown(wait=False)
+            self.idle.append(thread) if is_kept else thread.shutdown(wait=False)
 
 
 class Handler(ASGIHandler):
-    """Django's handler, which here calls everything from the first middleware to the view in one
-    thread, and gives a request of git's, or a large one of the API's, to its view before all of its
-    body has come.
+    """Django's handler with two changes: middleware and view run in one thread, and views of git
+    and of the API start before a large body has arrived.
 
-    No view awaits anything. Stock Django would call half of the middleware from the event loop,
-    change threads a dozen times, and open a connection to the database for each request.
+    No view is asynchronous. Django itself would run half of the middleware in the event loop,
+    change threads a dozen times, and open a database connection for each request.
     """
 
     def __init__(self) -> None:
@@ -124,7 +123,7 @@ class Handler(ASGIHandler):
         return await sync_to_async(self.get_response)(request)
 
     async def read_body(self, receive: Receive) -> Any:
-        """The body as a file: all that has come, or one that waits for the client."""
+        """The body as a file: a complete one, or one whose reads wait for the client."""
         if isinstance(receive, BufferedBody):
             return await receive.whole()
         if isinstance(receive, ApiBody):
@@ -132,9 +131,10 @@ class Handler(ASGIHandler):
         return receive
 
     async def send_response(self, response: HttpResponseBase, send: Send) -> None:
-        """Send it, until its client takes nothing of it for so long: then as if that had left.
+        """Send the response. A client that receives nothing for `SILENCE` counts as disconnected.
 
-        The head waits for the first of the body: a git that fails before is answered as in a view.
+        The head is sent with the first part of the body: a failure of git before it still becomes
+        an error response.
         """
         head: list[Any] = []
 
@@ -157,9 +157,9 @@ class Handler(ASGIHandler):
             await super().send_response(error_answer(refusal), send)
 
     async def listen_for_disconnect(self, receive: Receive) -> None:
-        """Wait until the client leaves; its view may read the body before."""
-        # Django does not look at this task if the server ends the request at the same moment.
-        # asyncio would then log a traceback because a client has left.
+        """Wait until the client disconnects; its view may read the body until then."""
+        # Django does not read the result of this task if the server ends the request at the same
+        # time. asyncio would then log a traceback for a disconnected client.
         if task := asyncio.current_task():
             task.add_done_callback(_retrieve)
         if isinstance(receive, StreamedBody):
@@ -167,9 +167,9 @@ class Handler(ASGIHandler):
         await super().listen_for_disconnect(receive)
 
     async def ask(self, scope: dict[str, Any]) -> HttpResponseBase:
-        """The response to this request without its body, which the caller sends or not.
+        """The response to this request without a body; the caller sends it or not.
 
-        A caller that is cancelled stops waiting for the view, which goes on in its thread.
+        A cancelled caller stops waiting for the view, which continues in its thread.
         """
         loop = asyncio.get_running_loop()
         with self.threads.lend() as thread:
@@ -184,6 +184,6 @@ class Handler(ASGIHandler):
 
 
 def _retrieve(task: asyncio.Task[Any]) -> None:
-    """Mark the exception of a task as seen."""
+    """Mark the exception of a task as retrieved."""
     if not task.cancelled():
         task.exception()

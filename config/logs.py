@@ -1,4 +1,4 @@
-"""What lines of the log say of the request that they are about."""
+"""Adds the id of the request to lines of the log."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import logging
 
 
 class RequestId(logging.Filter):
-    """Adds `about`: the id that the page of an error shows, where a line is about a request."""
+    """Sets `about`: for a line about a request, the id that its error page shows."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        found = getattr(getattr(record, "request", None), "id", "")
-        record.about = f" (request {found})" if found else ""
+        request_id = getattr(getattr(record, "request", None), "id", "")
+        record.about = f" (request {request_id})" if request_id else ""
         return True

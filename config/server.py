@@ -1,6 +1,6 @@
-"""The server of `manage.py serve`: gunicorn with one worker of its `asgi` kind.
+"""The server of `manage.py serve`: gunicorn with one `asgi` worker.
 
-gunicorn's master has the socket and starts the worker anew if it dies; the worker does all else.
+gunicorn's master holds the socket and restarts the worker if it dies; the worker does the rest.
 """
 
 from __future__ import annotations
@@ -20,43 +20,47 @@ from typing import Any
 from django.db import connection, connections
 from gunicorn.app.base import BaseApplication
 
-WAITING = 2048
-"""Connections that may wait to be accepted."""
+BACKLOG = 2048
+"""Maximum connections that wait to be accepted."""
 SILENCE = 60
-"""Seconds that a request body may pause, that a client may take no byte of its answer, and that
-the event loop may hang, before the kernel or gunicorn acts.
+"""Seconds after which the kernel or gunicorn ends a request body that pauses, a connection whose
+client receives nothing, and an event loop that hangs.
 """
-KEPT_OPEN = 75
-"""Seconds between two requests of a connection: longer than nginx (60) and the common clients keep
-one that they do not use. Whoever closes first may meet a request that is on its way, and then its
-client cannot know whether it was carried out.
+KEEPALIVE = 75
+"""Seconds between two requests of a connection: more than nginx (60) and common clients keep an
+idle one. If the server closed first, a request could be on its way, and the client would not know
+whether it was carried out.
 """
 LINE_LIMIT = FIELD_LIMIT = 16 * 1024
-"""Bytes of a request line and of a header that gunicorn takes: more than the API does, which tells
-its clients so in its own words. gunicorn's threads take lines of 8,190 bytes at most.
+"""Maximum bytes of a request line and of a header: more than the API accepts, which answers longer
+ones with an error of its own. gunicorn's threads accept lines of 8,190 bytes.
 """
 GRACE = 10
-"""Seconds until gunicorn kills a worker that does not end; it takes one or two."""
+"""Seconds until gunicorn kills a worker that does not end; usually it needs one or two."""
 ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket on which connections wait until the server runs. Port 0: any free one.
+    """A socket whose connections wait until the server runs. Port 0 is any free port.
 
-    Raises `OSError` when the address is not to be had.
+    Raises `OSError` if the address is not available.
     """
-    six = ":" in host
-    family = socket.AF_INET6 if six else socket.AF_INET
-    made = socket.create_server((host, port), family=family, backlog=WAITING, dualstack_ipv6=six)
-    end_silent(made)
-    return made
+    is_ipv6 = ":" in host
+    listening = socket.create_server(
+        (host, port),
+        family=socket.AF_INET6 if is_ipv6 else socket.AF_INET,
+        backlog=BACKLOG,
+        dualstack_ipv6=is_ipv6,
+    )
+    end_silent(listening)
+    return listening
 
 
 def end_silent(listening: socket.socket, seconds: int = SILENCE) -> None:
-    """Let the kernel end each connection that is accepted here when its client takes no byte of
-    what is sent for so long, and each wait of a thread for bytes that do not come.
+    """Let the kernel end accepted connections whose client receives no byte for so many seconds,
+    and threads' waiting for bytes that do not arrive.
 
-    Nothing else ends these: a server waits for its client as long as that stays connected.
+    Nothing else ends these: a server waits as long as its client stays connected.
     """
     if listening.family != socket.AF_UNIX:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, seconds * 1000)
@@ -64,16 +68,16 @@ def end_silent(listening: socket.socket, seconds: int = SILENCE) -> None:
 
 
 def allow_many_files() -> None:
-    """Let this process, and what it starts, open as many files as the system allows.
+    """Let this process and its children open as many files as the system allows.
 
-    Each connection is one, and systems begin with 1,024 for the sake of programs of old.
+    Each connection is a file, and the default limit is 1,024.
     """
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
-    """Serves on a socket what `load_application` returns in the worker, until a signal ends it."""
+    """Serves the application of `load_application`, which is called in the worker."""
 
     def __init__(self, listening: socket.socket, load_application: Callable[[], Any]) -> None:
         self.load_application = load_application
@@ -84,7 +88,7 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
             "loglevel": "error",
             "control_socket_disable": True,
             "timeout": SILENCE,
-            "keepalive": KEPT_OPEN,
+            "keepalive": KEEPALIVE,
             "limit_request_line": LINE_LIMIT,
             "limit_request_field_size": FIELD_LIMIT,
             "graceful_timeout": GRACE,
@@ -98,40 +102,40 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
             self.cfg.set(name, value)
 
     def load(self) -> Any:
-        """In the worker. A signal ends it at once until the application is there: gunicorn notes it
-        for later by then, and its master kills who does not end.
+        """Load the application in the worker. Until it is loaded, a signal ends the worker at once:
+        gunicorn would handle it later, and its master would kill the worker.
         """
-        noted = {number: signal.getsignal(number) for number in ENDING}
+        handlers = {number: signal.getsignal(number) for number in ENDING}
         end_at_once()
         application = self.load_application()
-        for number, handler in noted.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
         return application
 
     def run(self) -> None:
-        """Serve; raises `SystemExit` in the end, in the master and in the worker.
+        """Serve; at the end raises `SystemExit`, in the master and in the worker.
 
-        The worker is left no connection to the database that this process has opened.
+        The worker inherits no database connection of this process.
         """
         allow_many_files()
         connections.close_all()
         if connection.vendor == "postgresql":
             connection.close_pool()  # type: ignore[attr-defined] # only PostgreSQL's class has one
-        hold_back_signals_of_workers()
+        block_signals_while_forking()
         super().run()
 
 
 def end_at_once() -> None:
-    """Let Ctrl-C and SIGTERM end the process with status 0, until the server runs; also those that
-    came while they were held back.
+    """Let Ctrl-C and SIGTERM end the process with status 0 until the server runs, also if they were
+    blocked before.
 
-    Nothing is raised: that would be lost where Python ignores exceptions, as in the callbacks of
-    imports and in `__del__`. What is under way is left as a crash would leave it.
+    An exception would be lost where Python ignores them, as in import callbacks and `__del__`.
+    Work in progress is interrupted as by a crash.
     """
 
     def end(number: int, frame: Any) -> None:
         try:
-            sys.stdout.flush()  # secrets that are shown once
+            sys.stdout.flush()  # secrets that are printed once
         finally:
             os._exit(0)
 
@@ -142,14 +146,14 @@ def end_at_once() -> None:
 
 
 def end_alike(arbiter: Any) -> None:
-    """Let SIGTERM end the server as Ctrl-C does: gunicorn would wait for all that is open."""
+    """Let SIGTERM end the server like Ctrl-C: gunicorn would wait for all open connections."""
     for number in ENDING:
         signal.signal(number, lambda _, frame: arbiter.signal(signal.SIGINT, frame))
 
 
-def hold_back_signals_of_workers() -> None:
-    """Let what comes for a new worker wait until `Server.load` handles it: Python forgets what
-    comes while it forks.
+def block_signals_while_forking() -> None:
+    """Block signals to a new worker until `Server.load` handles them: Python loses signals that
+    arrive while it forks.
     """
     os.register_at_fork(
         before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ENDING),
@@ -158,15 +162,15 @@ def hold_back_signals_of_workers() -> None:
 
 
 def fold_journal() -> None:
-    """Leave a SQLite database whole in its one file at the end.
+    """Write the journal of a SQLite database into its file at the end.
 
-    The last connection that is closed does so, but the worker's threads, for which nobody waits,
-    close none. It waits only a moment for another process that is writing.
+    Closing the last connection would do this, but the worker's daemon threads close none. It waits
+    only briefly for another process that writes.
     """
     if connection.vendor == "sqlite":
-        there = f"{Path(connection.settings_dict['NAME']).absolute().as_uri()}?mode=rw"
+        uri = f"{Path(connection.settings_dict['NAME']).absolute().as_uri()}?mode=rw"
         with (
             suppress(sqlite3.Error),
-            closing(sqlite3.connect(there, uri=True, timeout=0.25)) as database,
+            closing(sqlite3.connect(uri, uri=True, timeout=0.25)) as database,
         ):
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")

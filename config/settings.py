@@ -1,4 +1,4 @@
-"""All settings, from the environment only. A wrong value stops the start.
+"""All settings, read from the environment. An invalid value stops the start.
 
 DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT,
 GIT_SLOTS, GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS, UPLOAD_MIB_PER_DAY, REPO_MIB, OWNER_MIB,
@@ -15,7 +15,7 @@ from apps.core.slugs import PREFIX, path_schemas
 from config.environment import Environment, origin_of
 
 ROOT = Path(__file__).resolve().parent.parent
-# Whatever this process makes is for its own user: database, repositories, mail in a folder.
+# Files of this process are private to its user: database, repositories, mail in a folder.
 os.umask(0o077)
 env = Environment(ROOT)
 
@@ -44,11 +44,11 @@ EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = env.email.user, env.email.password
 EMAIL_USE_TLS, EMAIL_USE_SSL = env.email.starts_tls, env.email.inside_tls
 EMAIL_TIMEOUT = 20
 DEBUG = False
-# On SQLite there is one machine and mostly one process, which does the worker's work as well.
+# On SQLite there is one machine, and usually one process, which runs the worker as well.
 WORKER_THREAD = env.database["ENGINE"].endswith("sqlite3")
 
 INSTALLED_APPS = [
-    "config.apps.ConfigApp",  # first, because its `runserver` replaces another
+    "config.apps.ConfigApp",  # first, because its `runserver` replaces Django's
     "config.apps.StaffSiteApp",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -130,19 +130,18 @@ STORAGES = {
     },
 }
 WHITENOISE_USE_FINDERS = True
-FILE_UPLOAD_HANDLERS = ["apps.core.form_files.NoFiles"]
+FILE_UPLOAD_HANDLERS = ["apps.core.files.NoFiles"]
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BASE_URL.startswith("https://")
 SESSION_COOKIE_AGE = 14 * 86400
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
-# TLS ends at the proxy: what a browser names as its origin is BASE_URL's, not the request's.
+# TLS ends at the proxy: the origin that a browser sends is that of BASE_URL, not of the request.
 CSRF_TRUSTED_ORIGINS = [origin_of(BASE_URL)] if BASE_URL else []
 PASSWORD_RESET_TIMEOUT = 3 * 3600
 MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 
-# What understands an event scope, and who looks at a push, named here so that the lower apps need
-# not import the higher ones.
+# Parts of higher apps, such as event scopes. Lower apps must not import them.
 EVENT_SCOPES = {
     "user": "apps.accounts.scopes.UserEventScope",
     "team": "apps.teams.scopes.TeamEventScope",
@@ -154,19 +153,20 @@ STREAM_AUTHENTICATION = [
     "apps.accounts.authentication.TokenAuthentication",
     "apps.accounts.authentication.StreamSession",
 ]
-EVENT_BODIES = "apps.pulls.bodies.event_bodies"
+EVENT_BODIES = "apps.pulls.event_bodies.event_bodies"
 AFTER_PUSH = ["apps.pulls.pushes"]
-# What reading code tells of pulls.
-PULLS_OF_CODE = "apps.pulls.of_code"
-# What keeps the answers to requests with an Idempotency-Key: the base of all views is below it.
+# The module that finds pulls for pages and records of code.
+PULLS_OF_CODE = "apps.pulls.queries"
+# The function that stores and replays answers to requests with an Idempotency-Key.
 ANSWER_ONCE = "apps.idempotency.replays.answer_once"
-# What the worker does, first things first. `every`: seconds between two runs; without it the job
-# runs whenever there is work, and no job below it does before there is none.
+# The jobs of the worker, in order of precedence. `every`: seconds between two runs. Without it, a
+# job runs as long as there is work, and the jobs below it after that.
 JOBS: list[dict[str, Any]] = [
     {"function": "apps.repos.jobs.settle_journals", "every": 30.0},
     {"function": "apps.repos.jobs.point_heads", "every": 30.0},
     {"function": "apps.repos.jobs.sweep_folders", "every": 24 * 3600.0},
     {"function": "apps.repos.tips.fill_all_tips", "every": 10.0},
+    {"function": "apps.browse.pushers.read_all_pushes", "every": 5.0},
     {"function": "apps.uploads.jobs.sweep_uploads", "every": 3600.0},
     {"function": "apps.idempotency.jobs.forget_old_requests", "every": 600.0},
     {"function": "apps.repos.jobs.make_next_fork"},
@@ -177,14 +177,14 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.pulls.jobs.check_next_conflict"},
 ]
 
-# Seconds between two looks at whether another process has changed a rate limit.
+# Seconds between two checks whether another process has changed a rate limit.
 LIMITS_LOOK = 2.0
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["apps.accounts.authentication.TokenAuthentication"],
     "UNAUTHENTICATED_TOKEN": "apps.accounts.principal.Principal",
-    "DEFAULT_THROTTLE_CLASSES": ["apps.site.throttling.RecordedThrottle"],
-    "DEFAULT_PERMISSION_CLASSES": ["apps.core.permissions.HasLevel"],
+    "DEFAULT_THROTTLE_CLASSES": ["apps.site.limits.RecordedThrottle"],
+    "DEFAULT_PERMISSION_CLASSES": ["apps.core.access.HasLevel"],
     "DEFAULT_FILTER_BACKENDS": ["apps.core.filters.StrictFilterBackend"],
     "DEFAULT_PAGINATION_CLASS": "apps.core.pagination.PagePagination",
     "DEFAULT_RENDERER_CLASSES": ["apps.core.renderers.JSONRenderer"],
@@ -228,9 +228,9 @@ LOGGING = {
         }
     },
     "root": {"handlers": ["stderr"], "level": "WARNING"},
-    # A refusal (4xx) is an answer, not news; Django tells of some with a stack trace.
+    # Refusals (4xx) are not logged; Django would log some with a stack trace.
     "loggers": {
-        # Operators look here when somebody asks why a push was refused.
+        # The log says why a push was refused.
         "apps.repos.http": {"level": "INFO"},
         "django.request": {"level": "ERROR"},
         "django.security": {"level": "CRITICAL"},

@@ -1,4 +1,4 @@
-"""Addresses outside the API, and the prefix of the API."""
+"""Routes outside the API, and the prefix of the API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.core.slugs import register_converters
 
 register_converters()
 
-# The routes below need the converters to be known when they are made.
+# The routes below need the converters.
 from apps.repos.http import views as git_http  # noqa: E402
 from apps.web import errors  # noqa: E402
 from config import api  # noqa: E402

@@ -1,4 +1,4 @@
-"""What belongs to no app: the description of the API and the health of the process."""
+"""Views of no app: the OpenAPI document, and the health of the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apps.core.openapi import text
 from apps.core.operation import operation
 from apps.core.serializers import RecordSerializer
 from apps.core.views import ApiViewSet
-from config.openapi import events, rate_scopes  # noqa: F401 - drf-spectacular finds extensions
+from config.openapi import events, words  # noqa: F401 - drf-spectacular finds extensions
 
 
 class Document(RecordSerializer):
@@ -30,10 +30,10 @@ class DocumentViewSet(ApiViewSet):
 
     @operation(Level.PUBLIC, response=Document)
     def retrieve(self) -> HttpResponse:
-        """Read the machine-readable description of this API."""
+        """Read the OpenAPI document of this API."""
         return HttpResponse(text(), content_type="application/json")
 
 
 def healthz(request: HttpRequest) -> HttpResponse:
-    """200 while the process answers."""
+    """200 as long as the process answers."""
     return HttpResponse("ok\n", content_type="text/plain")

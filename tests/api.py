@@ -1,4 +1,4 @@
-"""A client of the API for tests. Every answer is checked against the OpenAPI document."""
+"""A client of the API for tests, which checks all answers against the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from apps.core.openapi import text
 from apps.core.slugs import PREFIX
 
 HANDLER = ClientHandler(enforce_csrf_checks=False)
-"""Shared, because each one loads the middleware anew."""
+"""Shared, because each client loads the middleware again."""
 
 
 def plain_client() -> Client:
-    """Django's own, which says nothing of the document; a defect is an answer."""
+    """Django's client, without the document; an error of the server is an answer."""
     client = Client(raise_request_exception=False)
     client.handler = HANDLER
     return client
 
 
 class Answer:
-    """What came back, with the two questions tests ask."""
+    """An answer, with the checks of tests."""
 
     def __init__(self, response: Any) -> None:
         self.response = response
@@ -52,7 +52,7 @@ class Answer:
 
 
 class Api:
-    """Speaks for one person; paths are relative to /api/v1."""
+    """A client for one person; paths are relative to /api/v1."""
 
     def __init__(self, token: str | None) -> None:
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -68,7 +68,7 @@ class Api:
         return self.send("POST", path, body)
 
     def post_once(self, key: str, path: str, **body: Any) -> Answer:
-        """The same with an `Idempotency-Key`."""
+        """The same client with an `Idempotency-Key`."""
         return self.send("POST", path, body, {"Idempotency-Key": key})
 
     def put(self, path: str, **body: Any) -> Answer:
@@ -80,7 +80,7 @@ class Api:
     def send(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> Answer:
-        """Any JSON body, or bytes as they are; checks the answer against the document."""
+        """Send any JSON body, or bytes unchanged; checks the answer against the document."""
         raw = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
         path = path.removeprefix("http://testserver").removeprefix(PREFIX)
         response = self.client.generic(
@@ -116,14 +116,14 @@ def check_documented(method: str, response: Any, answer: Answer) -> None:
 
 @lru_cache(1000)
 def problems(schema: bytes, content: bytes) -> list[str]:
-    """What is wrong with a body; most refusals have one that was looked at before."""
+    """The errors of a body; those of common refusals are cached."""
     body = orjson.loads(content) if content else None
     return [f"{one.instance_path}: {one.message}" for one in validator(schema).iter_errors(body)]
 
 
 @cache
 def closed_document() -> dict[str, Any]:
-    """The document with every record closed, so that an undescribed field is seen too."""
+    """The document with closed records, in which an undescribed field is an error."""
     closed: dict[str, Any] = orjson.loads(text())
     for name, schema in closed["components"]["schemas"].items():
         if schema.get("properties"):
@@ -135,7 +135,7 @@ def closed_document() -> dict[str, Any]:
 
 @cache
 def described_answer(route: str, method: str, status: str) -> tuple[bytes | None, frozenset[str]]:
-    """What one answer has to fit, as text, and which codes it may have: its examples."""
+    """The schema of an answer as text, and its possible codes, by its examples."""
     described = closed_document()
     path = "/" + template(route)
     answers = described["paths"][path][method]["responses"]
@@ -151,11 +151,11 @@ def described_answer(route: str, method: str, status: str) -> tuple[bytes | None
 
 @cache
 def validator(schema: bytes) -> Draft202012Validator:
-    """Made once."""
+    """Cached."""
     components = closed_document()["components"]
     return Draft202012Validator({**orjson.loads(schema), "components": components})
 
 
 def template(route: str) -> str:
-    """`api/v1/teams/<team_slug:team_slug>` as the document writes it: `teams/{team_slug}`."""
+    """`api/v1/teams/<team_slug:team_slug>` in the form of the document: `teams/{team_slug}`."""
     return re.sub(r"<\w+:(\w+)>", r"{\1}", route.removeprefix(PREFIX.removeprefix("/") + "/"))

@@ -1,6 +1,7 @@
-"""Makes repositories, threads, pulls and reviews by the actions that the API calls: these write
-events and counters, and create the directory of a repository. See tests/factories.py for rows
-without them.
+"""Creates repositories, threads, pulls and reviews by the actions of the API, with their events,
+counters and files.
+
+tests/factories.py creates rows without these.
 """
 
 from __future__ import annotations
@@ -23,53 +24,53 @@ from tests.principals import access_of, space_access_of
 
 
 class MakeByActions:
-    """One object per test, which knows the tokens of people; names are numbered if not given."""
+    """One object for each test. It has the tokens of people, and makes up names by number."""
 
     def __init__(self) -> None:
         self.numbers = count(1)
         self.tokens: dict[int, str] = {}
 
     def token(self, user: User) -> str:
-        """The text of this user's token, which the first call makes."""
+        """The text of this user's token, which the first call creates."""
         if user.pk not in self.tokens:
             self.tokens[user.pk] = text = new_token()
             ApiTokenFactory.create(user=user, text=text)
         return self.tokens[user.pk]
 
     def with_token(self, user: User) -> User:
-        """The same user, for whom a token has been made."""
+        """The user, with a token."""
         self.token(user)
         return user
 
     def repo(self, owner: Team | User, slug: str = "", *, by: User, **fields: Any) -> Repo:
         slug = slug or f"repo{next(self.numbers)}"
         return repos.create_repo(
-            by=space_access_of(by, owner), name=slug.title(), slug=slug, **fields
+            access=space_access_of(by, owner), name=slug.title(), slug=slug, **fields
         )
 
     def protection(
         self, repo: Repo, branch: str = "main", *, by: User, approver: User | None = None
     ) -> Protection:
-        made = repos.create_protection(by=access_of(by, repo), branch=branch)
+        made = repos.create_protection(access=access_of(by, repo), branch=branch)
         if approver is not None:
-            repos.add_approver(by=access_of(by, made.repo), protection=made, user=approver)
+            repos.add_approver(access=access_of(by, made.repo), protection=made, user=approver)
         return made
 
     def thread(self, repo: Repo, *, by: User, **fields: Any) -> Thread:
         wanted = {"title": "Slow pushes", "body": "", "kind": "discussion", **fields}
-        return threads.create_thread(by=access_of(by, repo), **wanted)
+        return threads.create_thread(access=access_of(by, repo), **wanted)
 
     def reply(self, thread: Thread, *, by: User, to: Reply | None = None, **fields: Any) -> Reply:
         """An answer to the thread, or `to` one of its replies."""
         wanted = {"kind": "comment", "body": "Same here.", **fields}
         if to is not None:
             wanted["parent_reply_number"] = to.number
-        return threads.create_reply(by=access_of(by, thread.repo), thread=thread, **wanted)
+        return threads.create_reply(access=access_of(by, thread.repo), thread=thread, **wanted)
 
     def upload(
         self, repo: Repo, *, by: User, filename: str = "notes.txt", content: bytes = b"Slow.\n"
     ) -> Upload:
-        return uploads.create_upload(by=access_of(by, repo), filename=filename, content=content)
+        return uploads.create_upload(access=access_of(by, repo), filename=filename, content=content)
 
     def pull(
         self,
@@ -82,7 +83,7 @@ class MakeByActions:
         body: str = "",
     ) -> Pull:
         return pulls.create_pull(
-            by=access_of(by, repo),
+            access=access_of(by, repo),
             title=title or f"Pull {next(self.numbers)}",
             body=body,
             source_branch=source,
@@ -92,4 +93,6 @@ class MakeByActions:
     def review(
         self, pull: Pull, *, by: User, status: str = ReviewStatus.APPROVED, body: str = ""
     ) -> Review:
-        return pulls.create_review(by=access_of(by, pull.repo), pull=pull, status=status, body=body)
+        return pulls.create_review(
+            access=access_of(by, pull.repo), pull=pull, status=status, body=body
+        )

@@ -1,5 +1,6 @@
-"""The people and the tools of the tests: alice owns team acme, bob is a member, carol a stranger,
-sam is staff.
+"""The people and the tools of the tests.
+
+alice owns team acme, bob is a member, carol a stranger, and sam is staff.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def tables(
     django_db_blocker: Any,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Tables]:
-    """The tables alone, made by the first worker that asks for them, removed by the last."""
+    """Empty tables, created by the first worker that needs them, and removed by the last."""
     folder = tmp_path_factory.getbasetemp()
     of_all = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
     users, made = of_all / "tables.users", of_all / "tables"
@@ -70,7 +71,7 @@ def tables(
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """One process at a time is inside."""
+    """One process at a time runs the block."""
     with file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -78,7 +79,7 @@ def locked(file: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def django_db_keepdb(tables: Tables) -> bool:
-    """Each worker begins with a copy of the tables: Django makes it on PostgreSQL alone."""
+    """Each worker begins with a copy of the tables; Django does so only on PostgreSQL."""
     if isinstance(tables, Path):
         shutil.copy(tables, connection.settings_dict["TEST"]["NAME"])
         return True
@@ -96,8 +97,8 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def nothing_throttled_yet() -> None:
-    """Rate limits are kept in memory: each test begins with those of its own database."""
-    limits.rulebook.forget()
+    """Rate limits are cached: each test begins with those of its database."""
+    limits.limit_cache.invalidate()
     limits.counters.cache_clear()
 
 
@@ -116,7 +117,7 @@ def sample(
     prepared: Callable[[Build], PreparedData],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SampleData]:
-    """One for all tests of a module. They also ask for `db`, which rolls back their changes."""
+    """One for all tests of a module. They also use `db`, which rolls back their changes."""
     folder = tmp_path_factory.mktemp("sample") / "prepared"
     with django_db_blocker.unblock(), transaction.atomic():
         with prepared(with_sample_data).load(MakeByActions(), folder) as things:
@@ -155,15 +156,14 @@ def acme(alice: User, bob: User) -> Team:
 
 @pytest.fixture(params=["team", pytest.param("user", marks=[pytest.mark.slow, pytest.mark.once])])
 def repo(request: pytest.FixtureRequest, make: MakeByActions, alice: User) -> Repo:
-    """A private repository of alice's, once under her team acme (bob is a member), once her own.
-
-    A plain run tries the first, CI the second as well, on SQLite (docs/decisions/0003).
+    """A private repository of alice's: first in her team acme (bob is a member), then her own. A
+    plain run uses the first, and CI on SQLite both (docs/decisions/0003).
     """
     return repo_below(request, make, alice)
 
 
 def repo_below(request: pytest.FixtureRequest, make: MakeByActions, alice: User) -> Repo:
-    """The repository of a fixture that tries both owners."""
+    """The repository of a fixture with both owners."""
     owner = alice if request.param == "user" else request.getfixturevalue("acme")
     return make.repo(owner, "api", by=alice)
 
@@ -182,7 +182,7 @@ def api(make: MakeByActions) -> Any:
 
 @pytest.fixture
 def events(db: None) -> Events:
-    """`with events("reply-deleted"):` exactly these kinds were recorded inside, in order."""
+    """`with events("reply-deleted"):` the block must record exactly these kinds, in order."""
 
     @contextmanager
     def recorded(*kinds: str) -> Iterator[list[Event]]:
@@ -197,17 +197,15 @@ def events(db: None) -> Events:
 
 @pytest.fixture
 def case(subtests: pytest.Subtests) -> Callable[[str], AbstractContextManager[None]]:
-    """`with case("bob"):` is a subtest of this name if it fails, and then the next is tried.
-
-    What passes is not reported: a table has a thousand cells, and each report takes as long as a
-    short request.
+    """`with case("bob"):` reports a subtest of this name if it fails, and the next one runs. Passed
+    cases are not reported: a table has a thousand, and a report takes as long as a short request.
     """
 
     @contextmanager
     def tried(name: str) -> Iterator[None]:
         try:
             yield
-        except Exception:  # whatever it is, the report has the name of the case
+        except Exception:  # the report of any error has the name of the case
             with subtests.test(name):
                 raise
 
@@ -216,9 +214,9 @@ def case(subtests: pytest.Subtests) -> Callable[[str], AbstractContextManager[No
 
 @pytest.fixture(scope="session", autouse=True)
 def plain_flush() -> Iterator[None]:
-    """Between two transactional tests Django would make the rows of permissions anew, of which
-    nothing here asks (apps/core/admin): a tenth of a second each time. And PostgreSQL would make
-    each table anew, which takes as long: the few rows are deleted.
+    """Django would create the rows of permissions again after each transactional test, a tenth of a
+    second, and no test needs them (apps/core/admin.py). On PostgreSQL it would truncate all tables,
+    which takes as long; deleting the few rows is faster.
     """
 
     def deletions(_: Any, database: Any, *__: Any, **___: Any) -> list[str]:
@@ -232,19 +230,18 @@ def plain_flush() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Of the examples that are made up CI tries a quarter, and so does a plain run.
-
-    How long one takes says nothing: the machine may be busy.
+    """CI and plain runs try a quarter of the generated examples. There is no deadline for one: the
+    machine may be busy.
     """
     few = "CI" in os.environ or "not slow" in config.option.markexpr
     examples.register_profile("tests", max_examples=25 if few else 100, deadline=None)
     examples.load_profile("tests")
-    # Nearly all that tests make goes without being looked for: look for cycles less often.
+    # Reference counting frees nearly all objects of tests: look for cycles less often.
     gc.set_threshold(10_000, 20, 100)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Of a file with the mark `one_server` PostgreSQL is asked by gunicorn alone."""
+    """On PostgreSQL tests with the mark `one_server` run with gunicorn alone."""
     case = getattr(item, "callspec", None)
     if item.get_closest_marker("one_server") and case and case.params.get("server") == "serve":
         item.add_marker("once")
@@ -257,8 +254,8 @@ def pytest_collection_finish() -> None:
 
 
 def unit_of(nodeid: str) -> str:
-    """What one worker runs whole: all tests of one real server, and all of a file else, since what
-    they share is made once.
+    """The unit of work of a worker: all tests of one real server, else all tests of a file, because
+    they share objects that are created once.
     """
     found = re.search(r"[\[-](serve|gunicorn)[]-]", nodeid)
     return found[1] if found else nodeid.partition("::")[0]
@@ -286,12 +283,12 @@ LONGEST = [
     "tests/pulls/test_dying_merges.py",
     "tests/web/test_scripts.py",
 ]
-"""Units of few tests that take longer than others of many."""
+"""Units with few tests that take long."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest units first, so that no worker is left with one when the others have ended."""
+    """The longest units first: none should start when the others have ended."""
     tests = Counter(unit_of(item.nodeid) for item in items)
 
     def place(item: pytest.Item) -> tuple[int, int]:
@@ -305,7 +302,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadScopeScheduling
 
-    # xdist is read without types (pyproject.toml), so its class is Any.
+    # xdist has no types (pyproject.toml), and its class is Any.
     class ByUnit(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return unit_of(nodeid)
@@ -316,8 +313,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def new_server(tables: Tables, django_db_blocker: Any) -> Callable[..., Server]:
-    """`with new_server(folder, "gunicorn") as server:` begins with the people of tests/people.py:
-    other tests try the first start.
+    """`with new_server(folder, "gunicorn") as server:` has the people of tests/people.py: other
+    tests try the first start.
     """
 
     def prepared(folder: Path, kind: str = "serve", **environment: Any) -> Server:
@@ -333,9 +330,8 @@ def server(
     tmp_path_factory: pytest.TempPathFactory,
     new_server: Callable[..., Server],
 ) -> Any:
-    """A real server of each kind that answers API and git, one for the whole run.
-
-    A plain run tries the embedded one, CI both (docs/decisions/0003).
+    """A real server of each kind for API and git, one for the whole run. A plain run uses the
+    embedded one, and CI both (docs/decisions/0003).
     """
     with new_server(tmp_path_factory.mktemp(request.param), request.param) as running:
         yield running
@@ -343,9 +339,8 @@ def server(
 
 @pytest.fixture(scope="session")
 def owner(server: Server) -> str:
-    """Of the repositories at `path`: alice herself under gunicorn, else a team of hers alone.
-
-    One for each server: all four together would show nothing more, for twice the time.
+    """The owner of the repositories at `path`: alice under gunicorn, else her team. All four
+    combinations would take twice the time, and show nothing more.
     """
     if server.kind == "gunicorn":
         return "users/alice"
@@ -363,7 +358,7 @@ def path(server: Server, owner: str) -> str:
 
 @pytest.fixture
 def git(server: Server, path: str, tmp_path: Path):
-    """`git("alice")`: a work tree of hers, whose remote is the repository at `path`."""
+    """`git("alice")`: a work tree of alice's, with the repository at `path` as its remote."""
 
     def work_tree(person: str | None = "alice") -> Git:
         token = server.token(person) if person else None

@@ -1,7 +1,7 @@
-"""A site with many repositories, threads and pulls, made by a few statements; PostgreSQL only.
+"""A site with many repositories, threads and pulls, created by a few statements; PostgreSQL only.
 
-`crowd-<n>` are people, each in one team of five repositories. The first repository has a fifth of
-everything. In one of ten nothing has happened for a year.
+`crowd-<n>` are people, each in one team with five repositories. The first repository has a fifth of
+everything. A tenth of the repositories had no activity for a year.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ DROP TABLE place;
 
 
 def fill(repos: int, rows: int) -> None:
-    """Make so many repositories, and so many threads, of which every second is of a pull."""
+    """Create this many repositories and threads; every second thread is of a pull."""
     sizes = {"repos": repos, "rows": rows, "each": REPOS_OF_A_TEAM}
     with connection.cursor() as cursor:
         for statement in STATEMENTS.format(**sizes, teams=repos // REPOS_OF_A_TEAM).split(";\n"):

@@ -1,6 +1,6 @@
-"""Databases of tests: tables are made once in a run, and each server begins with a copy of them.
+"""Databases of tests: tables are created once in a run, and each server begins with a copy.
 
-On SQLite they are files; with `DATABASE_URL` set, databases of that PostgreSQL server.
+On SQLite they are files; with `DATABASE_URL`, databases of that PostgreSQL server.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from django.db import connection, connections
 from django.db.utils import ConnectionHandler
 
 Tables = Path | str
-"""A SQLite file, or the name of a database of PostgreSQL's, that nobody is connected to."""
+"""A SQLite file, or the name of a PostgreSQL database without connections."""
 
 
 def create_database(tables: Tables | None = None) -> str:
-    """The URL of a new PostgreSQL database, with these tables or none; "" on SQLite."""
+    """The URL of a new PostgreSQL database, empty or with these tables; "" on SQLite."""
     server = os.environ.get("DATABASE_URL", "")
     if not server.startswith("postgres"):
         return ""
@@ -40,13 +40,13 @@ def drop(name: str) -> None:
 
 
 def execute(statement: str) -> None:
-    """Outside a transaction, on the server that `DATABASE_URL` names."""
+    """Execute a statement outside a transaction, on the server of `DATABASE_URL`."""
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as server:
         server.execute(statement.encode())
 
 
 def make_tables(folder: Path) -> Tables:
-    """Make them with Django's own means, below this folder or beside the database of the tests."""
+    """Create the tables by Django, in this folder or on the server of the test database."""
     options = connection.settings_dict
     name = options["NAME"]
     connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
@@ -62,7 +62,7 @@ def make_tables(folder: Path) -> Tables:
 
 @contextmanager
 def connected_to(file: Path, url: str = "") -> Iterator[None]:
-    """Inside, the thread uses this PostgreSQL database, or without a URL this SQLite file."""
+    """In the block the thread uses this PostgreSQL database, or without a URL this SQLite file."""
     own = connections["default"]
     options = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(file)}
     if url:

@@ -1,5 +1,5 @@
-"""Processes that die while they work on a request, as exceptions: nothing comes after the moment of
-death but the rollback that the database would do by itself.
+"""Processes that die during a request, simulated by exceptions: nothing runs after them but the
+rollback of the database.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ ROLLBACK = ("ROLLBACK", "RELEASE")
 
 
 class Killed(BaseException):
-    """The process has died here."""
+    """Raised where the process dies."""
 
 
 class Death:
-    """Whether it has come, and how many statements there were until then or until the end."""
+    """Whether the process has died, and the number of statements before that or in all."""
 
     def __init__(self) -> None:
         self.came = False
@@ -27,7 +27,7 @@ class Death:
 
 @contextmanager
 def dying_at(moment: int | str) -> Iterator[Death]:
-    """Die before the statement of this number, from 1, or the first that begins with this text."""
+    """Die before the statement with this number, from 1, or the first with this beginning."""
     death = Death()
 
     def execute_or_die(execute: Any, sql: str, *rest: Any) -> Any:
@@ -45,6 +45,6 @@ def dying_at(moment: int | str) -> Iterator[Death]:
             yield death
         except Killed:
             assert death.came
-            # A statement outside every transaction of the request failed in that of the test.
+            # A statement outside the request's transactions failed in that of the test.
             if connection.in_atomic_block:
                 transaction.set_rollback(False)

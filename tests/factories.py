@@ -1,6 +1,6 @@
-"""Rows for tests, one factory a model. Factories write no events and check no rules: a test calls
-actions or the API for what it tests.
+"""Rows for tests, with one factory for each model.
 
+Factories record no events and check no rules: use actions or the API for whatever a test is about.
 `UserFactory.create(username="alice")`, `UserFactory.create(staff=True)`,
 `MemberFactory.create(team=acme, viewer=True)`.
 """
@@ -43,7 +43,7 @@ class UserFactory(DjangoModelFactory[User]):
 
 
 class ApiTokenFactory(DjangoModelFactory[ApiToken]):
-    """`text` is the token itself; the row has only its digest and its first characters."""
+    """`text` is the token; the row stores only its digest and its first characters."""
 
     class Meta:
         model = ApiToken
@@ -87,7 +87,7 @@ class MemberFactory(DjangoModelFactory[Member]):
 
 
 class RepoFactory(DjangoModelFactory[Repo]):
-    """A row without a directory, which `actions.create_repo` makes. `owner`: a team or a user."""
+    """A row without the directory of `actions.create_repo`. `owner` is a team or a user."""
 
     class Meta:
         model = Repo
@@ -102,7 +102,7 @@ class RepoFactory(DjangoModelFactory[Repo]):
 
 
 class ForkFactory(DjangoModelFactory[Fork]):
-    """The rows of a completed fork; nothing is copied. `owner` is a team or a user."""
+    """The rows of a completed fork, without its copy. `owner` is a team or a user."""
 
     class Meta:
         model = Fork

@@ -1,6 +1,6 @@
-"""Makes requests up from the API's own description, sends them and has the answers checked.
+"""Generates requests from the OpenAPI document, sends them and checks the answers.
 
-Loading the library takes seconds, so only the tests that use it import this.
+Importing the library takes seconds, and only its own tests import this module.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.routes import Routed, routed
 from tests.sample_data import SampleData
 
 USUAL = ["2xx", 301, 304, 401, 403, 404, 409]
-"""301: an earlier request may have renamed what the path names. 304: `If-None-Match: *`."""
+"""301: an earlier request may have renamed the resource. 304: `If-None-Match: *`."""
 REFUSED = [400, 401, 403, 404, 413, 414, 415, 422, 431]
 BEYOND_A_SCHEMA = {
     "POST /api-tokens": "a time to come, a person who is there",
@@ -56,15 +56,15 @@ BEYOND_A_SCHEMA = {
         "names of refs, paths",
     ),
 }
-"""What may be 422 although it fits the description, and what decides."""
+"""Valid requests that may be 422, with the reason."""
 IDENTITIES = {"anonymous": None, "stranger": "carol", "member": "bob", "staff": "sam"}
-"""Who asks, by their names in the sample."""
+"""Callers, by their names in the sample."""
 relaxed = settings(deadline=None, suppress_health_check=[*HealthCheck])
 HANDLER = ClientHandler(enforce_csrf_checks=False)
 
 
 def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
-    """The whole stack as a WSGI application that leaves the test's connection open."""
+    """The whole application by WSGI, without closing the connection of the test."""
     response: Any = HANDLER(environ)
     start_response(f"{response.status_code} {response.reason_phrase}", [*response.items()])
     return [response.content]
@@ -80,10 +80,10 @@ def schema_for(
     guesses: bool = True,
     covering: bool = True,
 ) -> Any:
-    """The description as it is served, and how to call what it describes.
+    """The served document, and a way to call its operations.
 
-    `guesses`: whether each operation is also tried without our token. `covering`: whether the
-    examples of the description and each part of its schemas are tried, before what is made up.
+    `guesses`: try each operation without our token as well. `covering`: try the examples and each
+    part of the schemas before generated requests.
     """
     config = {
         "seed": seed,
@@ -113,31 +113,31 @@ def schema_for(
 
 
 def checks(*more: int, guesses: bool) -> dict[str, Any]:
-    """What an answer may be; `more` are statuses of what fits the description."""
+    """The allowed statuses of an answer; `more` are those for a valid request."""
     return {
         "positive_data_acceptance": {"expected-statuses": [*USUAL, *more]},
         "negative_data_rejection": {"expected-statuses": [*REFUSED]},
         "ignored_auth": {"enabled": guesses},
-        # What was made may be called something else by now, and need not be a fork.
+        # A created record may have another name by now, and need not be a fork.
         "ensure_resource_availability": {"enabled": False},
     }
 
 
 def beyond_a_schema(one: Routed) -> list[int]:
-    """422 where something else than the description decides too, with either owner."""
+    """422 if more than the document decides, for both owners."""
     path = one.path.replace("users/{username}/r", "teams/{team_slug}/r")
     return [422] if f"{one.method} {path}" in BEYOND_A_SCHEMA else []
 
 
 def has_own_headers(one: Routed) -> bool:
-    """Whether the operation has headers beside the token: there the library takes ours for a guess
-    of its own, and a right answer for a hole. Who may what, `tests/permissions.csv` says.
+    """Whether the operation has headers besides the token: there the library takes our token for
+    its own guess, and a correct answer for a hole. `tests/permissions.csv` covers access.
     """
     return any(found["in"] == "header" for found in one.described.get("parameters", []))
 
 
 def schema_of(identity: str, sample: SampleData, **how: Any) -> Any:
-    """The description for one of `IDENTITIES`. Strangers try what they may read."""
+    """The document for one of `IDENTITIES`. Strangers call the operations that they may read."""
     name = IDENTITIES[identity]
     token = sample.make.token(sample.people[name]) if name else None
     repo = "private" if identity in {"member", "staff"} else "internal"
@@ -153,9 +153,8 @@ def check(
     examples: int,
     covering: bool = True,
 ) -> None:
-    """Make requests of one operation up, and have every check look at the answers: first with the
-    examples of the description, then with each part of its schemas, which is `covering`, then at
-    random.
+    """Generate requests for one operation and check all answers: first with the examples of the
+    document, then with each part of its schemas (`covering`), then at random.
     """
     schema = schema_of(identity, sample, examples=examples, seed=seed, covering=covering)
 
@@ -166,8 +165,8 @@ def check(
             transaction.set_rollback(True)
 
     load_all_checks()
-    # Private to schemathesis: its public `from_fixture` fails with pytest 9 (no `_nodeid`), and
-    # `as_strategy` leaves out the cases that cover each part of a schema.
+    # A private member of schemathesis: its public `from_fixture` fails with pytest 9 (no
+    # `_nodeid`), and `as_strategy` omits the cases for each part of a schema.
     run = build_operation_test(
         config=schema.config,
         operation=schema[operation.path][operation.method],
@@ -181,8 +180,8 @@ def check(
 def follow_links(
     sample: SampleData, identity: str, *, seed: int, examples: int, steps: int
 ) -> None:
-    """Make up whole conversations: what one answer names the next request uses. Each begins with
-    the same sample, or hypothesis could not repeat it.
+    """Generate sequences of requests that use values of earlier answers. Each begins with the same
+    sample: hypothesis must be able to repeat it.
     """
     schema = schema_of(identity, sample, examples=examples, seed=seed, guesses=False)
     machine: Any = schema.as_state_machine()
@@ -198,7 +197,7 @@ def begin_conversation(conversation: Any) -> None:
 
 
 def leave_key_out(conversation: Any, case: Any) -> None:
-    """Made-up keys repeat, and the second request with one would be another body for the first."""
+    """Generated keys repeat, and a second request with one would have another body."""
     case.headers.pop("Idempotency-Key", None)
 
 

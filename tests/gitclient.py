@@ -1,7 +1,7 @@
 """Work trees of the real git: `Clone` pushes into the bare repository on disk, `Git` over HTTP.
 
-Rows, events and pulls follow a push of a `Clone` as they do one over HTTP: it writes the journal,
-then runs git, then calls `settle`.
+A push of a `Clone` gets rows, events and changes of pulls like one over HTTP: it writes the
+journal, runs git, and calls `settle`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,8 @@ from apps.repos.rules import ZERO
 
 
 class Clone:
-    """A work tree of one person, who also pushes unless `by` says otherwise.
-
-    It writes objects straight into the bare repository, so that a push only moves refs. `Git`
-    transfers them over HTTP.
+    """A work tree of one person, who pushes unless `by` names another. It writes objects directly
+    into the bare repository, where a push only moves refs. `Git` transfers them over HTTP.
     """
 
     def __init__(self, folder: Path, repo: Repo, by: User) -> None:
@@ -65,9 +63,8 @@ class Clone:
         message: str = "change",
         email: str = "",
     ) -> str:
-        """Commit these files on a branch; returns the commit. The work tree stays as it is.
-
-        With `onto` the branch starts there, also if it existed.
+        """Commit these files on a branch; returns the commit. The work tree does not change. With
+        `onto` the branch starts there, even if it exists.
         """
         assert "/" not in "".join(files), "there are no folders here"
         begins = self.sha(onto) if onto else self.head(branch)
@@ -95,7 +92,7 @@ class Clone:
         return self.trees[commit] if commit else {}
 
     def store(self, kind: str, content: str | bytes) -> str:
-        """Write an object as git would, without a process; returns its name."""
+        """Write an object in git's form, without a process; returns its name."""
         body = content.encode() if isinstance(content, str) else content
         whole = f"{kind} {len(body)}\0".encode() + body
         name = hashlib.sha1(whole, usedforsecurity=False).hexdigest()

@@ -1,7 +1,6 @@
-"""The house rule about prose: the worst patterns of docstrings and comments are counted by folder.
+"""The house rule about prose: the worst patterns of docstrings and comments, counted by folder.
 
-`prose_counts.json` says how many each folder still has. A count may only go down: see
-`test_house_rules.py`.
+`prose_counts.json` has the counts, which may only go down: see `test_house_rules.py`.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from collections.abc import Iterator
 from tests.house_rules import Source
 
 RIDDLE = re.compile(r"(?:What|Whoever|Who|That)\b")
-"""A text that begins with one of these has no noun for a subject."""
+"""A text that begins with one of these has no noun as its subject."""
 DANGLING = re.compile(
     r"(?<!\bdo )(?<!\bdoes )(?<!\bdid )(?<!\bdoing )(?<!\bdone )(?<!\bif )(?<!\bsay )(?<!\bsays )"
     r"(?<!\bsaid )(?<!\beven )(?<!\bor )\b(?:so|as)(?=[.,;:!?)]|\s*$)"
 )
-"""`so` or `as` at the end of a clause, but for "does so", "says so", "if so" and "or so"."""
+"""`so` or `as` at the end of a clause, except in "does so", "says so", "if so" and "or so"."""
 
 
 def plain_prose(source: Source) -> Iterator[str]:
-    """Docstrings and comments with a noun for a subject, and no adverb left over at the end."""
+    """Docstrings and comments have a noun as subject, and no adverb at the end of a clause."""
     for number, text in sorted([*docstrings(source), *comments(source)]):
         if RIDDLE.match(text):
             yield f"{number}: begins with {text.split()[0]}: name the thing instead"
@@ -33,7 +32,7 @@ def plain_prose(source: Source) -> Iterator[str]:
 
 
 def docstrings(source: Source) -> Iterator[tuple[int, str]]:
-    """The line and the text of each, those of attributes and fields among them."""
+    """The line and the text of each docstring, including those of attributes and fields."""
     for node in ast.walk(source.tree):
         value = node.value if isinstance(node, ast.Expr) else None
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
@@ -41,7 +40,7 @@ def docstrings(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def comments(source: Source) -> Iterator[tuple[int, str]]:
-    """The first line and the text of each comment. One of several lines is one comment, but one
+    """The first line and the text of each comment. Several lines are one comment, but a comment
     behind code is not continued.
     """
     start, texts = 0, list[str]()
@@ -59,6 +58,6 @@ def comments(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def folder_of(path: str) -> str:
-    """The folder by which texts are counted: an app, a folder of tests, or a top folder."""
+    """The folder for the count: an app, a folder of tests, or a top folder."""
     parts = path.split("/")
     return "/".join(parts[: 2 if len(parts) > 2 else 1])

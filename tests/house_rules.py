@@ -1,7 +1,7 @@
-"""The house rules that can be read off the source, one function each. See CONTRIBUTING.md.
+"""The house rules that can be checked in the source, one function each. See CONTRIBUTING.md.
 
-A rule takes one file and yields what is wrong with it, as `line: text`. `RULES` in
-`test_house_rules.py` names for each rule a bad example that it must catch.
+A rule takes a file and yields problems as `line: text`. `RULES` in `test_house_rules.py` has a bad
+example for each rule.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ NOT_ATOMIC = {
     "apps/accounts/actions.py:create_user": "hashing takes long, and is done before",
     "apps/accounts/actions.py:sign_up": "hashing takes long, and is done before _join()",
     "apps/pulls/actions/merging.py:merge_pull": "git works before that of _move_target()",
-    "apps/pulls/actions/reviews.py:create_review": "the body is rendered before _create()",
-    "apps/pulls/actions/reviews.py:update_review": "the body is rendered before _update()",
+    "apps/pulls/actions/pulls.py:create_review": "the body is rendered before _create_review()",
+    "apps/pulls/actions/pulls.py:update_review": "the body is rendered before _update_review()",
     "apps/uploads/actions.py:create_upload": "the file is written before the transaction of _add()",
-    "apps/pulls/actions/pulls.py:create_pull": "git is asked before the transaction of _open()",
-    "apps/pulls/actions/pulls.py:update_pull": "git is asked before the transaction of _update()",
+    "apps/pulls/actions/pulls.py:create_pull": "git is asked before _open_pull()",
+    "apps/pulls/actions/pulls.py:update_pull": "git is asked before _update_pull()",
     "apps/threads/actions.py:create_thread": "the body is rendered before _open()",
     "apps/threads/actions.py:update_thread": "the body is rendered before _update()",
     "apps/threads/actions.py:create_reply": "links are looked up before _reply()",
     "apps/threads/actions.py:update_reply": "links are looked up before _edit()",
 }
-"""Public actions without one transaction around all of it, and why."""
+"""Public actions without one transaction around everything, with the reason."""
 
 FACTS = {
     "apps/repos/actions.py:complete_fork": "a worker copies, and asks for the creator anew",
     "apps/repos/actions.py:fail_fork": "it fails also when its creator may nothing any more",
     "apps/pulls/actions/forgetting.py:forget_commit": "who runs the site needs no account for it",
 }
-"""Actions of the system itself: `actor`, if any, is who the event names; they hold no access."""
+"""Actions of the system itself. Their `actor`, if any, is named by the event and has no access."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 ASKED_FOR = Function | ast.ClassDef | ast.Call | ast.Import | ast.ImportFrom
@@ -59,7 +59,7 @@ ASKED_FOR = Function | ast.ClassDef | ast.Call | ast.Import | ast.ImportFrom
 
 @dataclass(frozen=True)
 class Source:
-    """One file of the tree: its path from the root, and its text."""
+    """A file of the tree: its path from the root, and its text."""
 
     path: str
     text: str = field(repr=False)
@@ -70,12 +70,12 @@ class Source:
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        """Those of the tree that a rule asks for: one in ten, found once for all rules."""
+        """The nodes that rules ask for, a tenth of all, collected once for all rules."""
         return [node for node in ast.walk(self.tree) if isinstance(node, ASKED_FOR)]
 
     @cached_property
     def calls(self) -> list[tuple[ast.Call, str]]:
-        """Every call, with the dotted name of what is called."""
+        """All calls, with the dotted name of the called object."""
         return [(node, dotted(node)) for node in self.nodes if isinstance(node, ast.Call)]
 
     @property
@@ -92,7 +92,7 @@ class Source:
 
     @property
     def is_actions(self) -> bool:
-        """A module `actions`, or one of a package of that name."""
+        """Whether it is a module `actions`, or in a package of this name."""
         return self.within("apps/") and "actions" in self.names[2:]
 
 
@@ -103,14 +103,14 @@ def functions(source: Source) -> Iterator[Function]:
 
 
 def public_functions(source: Source) -> Iterator[Function]:
-    """Those at the top of the module, without a leading underscore."""
+    """Functions at the top of the module, without a leading underscore."""
     for node in source.tree.body:
         if isinstance(node, Function) and not node.name.startswith("_"):
             yield node
 
 
 def imports(source: Source) -> Iterator[tuple[int, str]]:
-    """`(line, dotted name)` of everything imported: module, and module.name."""
+    """`(line, dotted name)` of all imports: the module, and module.name."""
     for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -120,7 +120,7 @@ def imports(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def dotted(node: ast.AST) -> str:
-    """`transaction.atomic` of a name, an attribute, or a call of either; else nothing."""
+    """`transaction.atomic` for a name, an attribute, or a call of either; else an empty text."""
     if isinstance(node, ast.Call):
         return dotted(node.func)
     if isinstance(node, ast.Attribute):
@@ -135,8 +135,8 @@ def calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def processes_start_in_one_place(source: Source) -> Iterator[str]:
-    """Only `git/run.py` starts git, and `core/lexers.py` the process of the lexers, which nothing
-    else can stop (tests and the serve command start real servers).
+    """Only `git/run.py` starts git, and `core/lexers.py` the process of the lexers. Tests and the
+    serve command start real servers.
     """
     if source.path in {"apps/git/run.py", "apps/core/lexers.py"} or source.within(*STARTS_SERVERS):
         return
@@ -175,7 +175,7 @@ def actions_are_atomic(source: Source) -> Iterator[str]:
 
 
 def actions_name_their_actor(source: Source) -> Iterator[str]:
-    """Keyword-only; first `by`, the access or the principal of who acts."""
+    """Actions take keywords only; the first is the `access` or the `principal` of the caller."""
     if not source.is_actions:
         return
     for function in public_functions(source):
@@ -183,12 +183,15 @@ def actions_name_their_actor(source: Source) -> Iterator[str]:
         named = [argument.arg for argument in given.kwonlyargs]
         if given.posonlyargs or given.args or given.vararg or given.kwarg:
             yield f"{function.lineno}: {function.name}() takes other than named keywords"
-        if named[:1] != ["by"] and f"{source.path}:{function.name}" not in FACTS:
-            yield f"{function.lineno}: the first keyword of {function.name}() is not by"
+        if (
+            named[:1] not in (["access"], ["principal"])
+            and f"{source.path}:{function.name}" not in FACTS
+        ):
+            yield f"{function.lineno}: {function.name}() does not begin with access or principal"
 
 
 def record_comes_last(source: Source) -> Iterator[str]:
-    """Nothing but a return, or a further event, follows `record()`: it holds the order lock."""
+    """After `record()` only a return or another event may follow: it holds the event lock."""
     if source.is_actions:
         for function in functions(source):
             yield from _after_record(function.body, False)
@@ -205,7 +208,7 @@ def _after_record(body: list[ast.stmt], recorded: bool) -> Iterator[str]:
 
 
 def views_only_ask(source: Source) -> Iterator[str]:
-    """Views, pages and the admin change nothing themselves; rows are reached through parents."""
+    """Views, pages and the admin change nothing themselves, and reach rows through parents."""
     asking = {"views", "consumers", "access", "queries", "admin"} & {*source.names}
     if not source.within("apps/web/") and not (asking and source.within("apps/")):
         return
@@ -239,7 +242,7 @@ def files_and_functions_are_small(source: Source) -> Iterator[str]:
 
 
 def modules_say_what_they_are_for(source: Source) -> Iterator[str]:
-    """A docstring of 1 to 5 lines (tests: as many as it takes)."""
+    """A docstring of 1 to 5 lines; in tests of any length."""
     doc = ast.get_docstring(source.tree)
     if source.tree.body and not doc:
         yield "1: the module has no docstring"
@@ -248,7 +251,7 @@ def modules_say_what_they_are_for(source: Source) -> Iterator[str]:
 
 
 def rules_and_actions_are_explained(source: Source) -> Iterator[str]:
-    """Docstrings where others build on a promise: actions, rules, models, viewsets, operations."""
+    """Docstrings for actions, rules, models, viewsets and operations, on which others rely."""
     if not source.within("apps/"):
         return
     if EXPLAINED & set(source.names[2:]):
@@ -272,7 +275,7 @@ def is_operation(node: ast.AST) -> bool:
 
 
 def names_say_something(source: Source) -> Iterator[str]:
-    """No module is called after what every module is."""
+    """No module has a name that fits every module."""
     vague = VAGUE & set(source.names)
     if vague and source.path != BACKEND:
         yield f"1: {', '.join(sorted(vague))} says nothing about what is inside"
@@ -287,7 +290,7 @@ def nothing_prints(source: Source) -> Iterator[str]:
 
 
 def no_signals(source: Source) -> Iterator[str]:
-    """What happens after a change stands in the action."""
+    """Consequences of a change belong to its action."""
     for line, name in imports(source):
         if any(name == one or name.startswith(one + ".") for one in SIGNALS):
             yield f"{line}: imports {name}"
@@ -307,7 +310,7 @@ def no_magic(source: Source) -> Iterator[str]:
 
 
 def git_stands_alone(source: Source) -> Iterator[str]:
-    """`apps.git` is the standard library and itself."""
+    """`apps.git` imports the standard library and itself."""
     if source.within("apps/git/"):
         for line, name in imports(source):
             if name.split(".")[0] not in sys.stdlib_module_names | {"apps"}:
@@ -320,11 +323,11 @@ MACHINE = (
     re.compile(r"/(?<![\w.]/)(?:work|root|home/\w+|tmp|Users/\w+)/[\w.]"),
     re.compile(r"(?:pypi|pythonhosted|npmjs|crates)\.(?:org|io)\b|index-url\b|piwheels\b"),
 )
-"""Each begins with a letter or a sign that it has to have, or it would be slow."""
+"""Each begins with a required letter or sign, because it would be slow otherwise."""
 
 
 def nothing_of_this_machine(source: Source) -> Iterator[str]:
-    """No path of a machine, no host of a registry, in any file of the tree."""
+    """No file contains a path of a machine, or the host of a registry."""
     if not any(one.search(source.text) for one in MACHINE):
         return
     for number, line in enumerate(source.text.splitlines(), 1):
@@ -332,17 +335,17 @@ def nothing_of_this_machine(source: Source) -> Iterator[str]:
             yield f"{number}: names {found[0]}"
 
 
-# What an input declares and what its action takes
+# Fields of an input, and parameters of its action
 
 
 def input_problems(
     text: str, fields: Mapping[str, bool], actions: Mapping[str, Callable[..., Any]]
 ) -> Iterator[str]:
-    """What does not fit between an input and the action that it feeds.
+    """Differences between an input and the action that it feeds.
 
-    `text`: the source of the viewset's method; `fields`: the input's, and whether each is
-    required; `actions`: those of the app by name. A property reaches the action by
-    `**self.validated_data`, or is taken out of it by its name.
+    `text` is the source of the viewset's method; `fields` are those of the input, with whether each
+    is required; `actions` are those of the app by name. A property reaches the action by
+    `**self.validated_data`, or the method takes it out by name.
     """
     tree = ast.parse(textwrap.dedent(text))
     called = [call for call in calls(tree) if dotted(call).startswith("actions.")]

@@ -1,4 +1,4 @@
-"""House rules about what the tree says: words, references, names of others. See house_rules.py."""
+"""House rules about words, references and names of other packages. See house_rules.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 PRIVATE_BUT_DOCUMENTED = {"_meta", "_state", "_db", "_default_manager", "_base_manager"}
 PRIVATE_BUT_DOCUMENTED |= {"_fields", "_replace", "_value_", "_exit"}
-"""The documents of Django and Python name these: models, managers, namedtuples, enums, exit."""
+"""Django and Python document these: of models, managers, namedtuples, enums and exit."""
 PRIVATE = re.compile(r"_[^_]")
 OWNERS = {"self", "cls", "super()"}
 OLD_WORDS = re.compile(
@@ -23,37 +23,37 @@ OLD_WORDS = re.compile(
     r"|Standing\b|standing_of|bring\(|BOXES|SERVICE_BOX|Str\(most|gitperson|gitstream|githttp\b"
     r"|gitpush|scope_source)"
 )
-"""Words that have given way to those of Django, DRF and git."""
+"""Old words, replaced by those of Django, DRF and git."""
 ABSENT_DOCUMENT = re.compile(r"\b(?:behaviour|engine|reading|contract)\.md\b|\btrap \d|§")
 PATH = re.compile(
     r"(?<![\w/.-])(?:apps|config|tests|bench|docs|bin|deploy|templates)/[\w./-]*\.\w+"
     r"|(?<=\()[\w./-]+\.md\b"
 )
-"""A file of the tree in prose: from the root, or a link beside the page."""
+"""A file of the tree that prose names, from the root or relative to the page."""
 ACCESSES = {"RepoAccess", "TeamAccess", "UserAccess", "ResourceAccess"}
 
 
 EXAMPLES = {"docs/setup.md", "tests/test_hello.py"}
 EXAMPLES |= {"bin/print-week.sh", "bin/week.sh", "tests/test_harmonics.py"}
 EXAMPLES |= {"docs/README.md", "docs/curve.png", "docs/how-it-works.md"}
-"""Files of somebody else's repository: in the demo's, and in what a link of a thread may name."""
+"""Files of other repositories: of the demo, and in examples of links."""
 
 
 def no_old_words(source: Source) -> Iterator[str]:
-    """The field's own words, in code, tests and prose alike."""
+    """No old words in code, tests and prose."""
     for number, found in matches(OLD_WORDS, source):
         yield f"{number}: says {found}"
 
 
 def no_reference_to_what_is_absent(source: Source) -> Iterator[str]:
-    """The tree explains itself: no document and no paragraph that a reader does not have."""
+    """No references to documents or paragraphs that are not in the tree."""
     for number, found in matches(ABSENT_DOCUMENT, source):
         yield f"{number}: refers to {found}"
 
 
 def referred_files_exist(source: Source) -> Iterator[str]:
-    """Every file that prose or code names is there: from the root, or beside the page."""
-    if source.path.endswith("package-lock.json"):  # names files inside of packages
+    """All files that prose or code names exist, from the root or relative to the page."""
+    if source.path.endswith("package-lock.json"):  # contains names of files inside packages
         return
     for number, name in matches(PATH, source):
         beside = (ROOT / source.path).parent / name
@@ -68,7 +68,7 @@ def matches(pattern: re.Pattern[str], source: Source) -> Iterator[tuple[int, str
 
 
 def nothing_private_of_others(source: Source) -> Iterator[str]:
-    """No private name but one's own: what a library may change any day is not built upon."""
+    """No private names of packages, which may change them any day."""
     if source.within("tests/"):
         return
     for line, name in imports(source):
@@ -90,8 +90,8 @@ def nothing_private_of_others(source: Source) -> Iterator[str]:
 
 
 def private_members_taken_over(cls: type, body: ast.ClassDef) -> Iterator[str]:
-    """What a class, written as `body`, overrides or uses of what the classes of others below it
-    keep private.
+    """Private members of base classes from other packages that a class, written as `body`,
+    overrides or uses.
     """
     below = [one for one in cls.__mro__ if not one.__module__.startswith(("apps.", "config."))]
     members = {name: member for one in below for name, member in vars(one).items()}
@@ -109,7 +109,7 @@ def private_members_taken_over(cls: type, body: ast.ClassDef) -> Iterator[str]:
 
 
 def accesses_are_granted_in_one_place(source: Source) -> Iterator[str]:
-    """Whoever holds an access has asked for it: only `access.py` makes one."""
+    """Only `access.py` grants an access."""
     if source.within("apps/", "config/") and source.names[-1] != "access":
         for call, called in source.calls:
             if called.rpartition(".")[2] in ACCESSES:
@@ -117,7 +117,7 @@ def accesses_are_granted_in_one_place(source: Source) -> Iterator[str]:
 
 
 def views_list_by_queries(source: Source) -> Iterator[str]:
-    """No list query inside a viewset: pages and the admin list the same."""
+    """No list query inside a viewset: pages and the admin use the same queries."""
     if not source.within("apps/") or "views" not in source.names:
         return
     for node in ast.walk(source.tree):
@@ -131,7 +131,7 @@ PARENTS = {"repo", "team", "thread", "reply", "pull", "protection", "owner", "sp
 
 
 def queries_are_filtered(source: Source) -> Iterator[str]:
-    """What a list shows is below a parent that was opened, or cut down by `visible_to`."""
+    """A list is below a parent that was opened, or filtered by `visible_to`."""
     if not source.within("apps/") or source.names[-1] != "queries":
         return
     for node in public_functions(source):

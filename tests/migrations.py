@@ -1,4 +1,4 @@
-"""Tables as they were before some migrations, for the tests of these."""
+"""Tables before some migrations, for the tests of these."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEQUENCES = "SELECT sequencename, last_value FROM pg_sequences WHERE schemaname 
 
 @contextmanager
 def as_of(app: str, name: str) -> Iterator[None]:
-    """The tables as this migration of an app left them; those of the newest afterwards."""
+    """The tables after this migration of an app; afterwards those of the newest."""
     numbers = last_numbers()
     try:
         MigrationExecutor(connection).migrate([(app, name)])
@@ -24,13 +24,13 @@ def as_of(app: str, name: str) -> Iterator[None]:
 
 
 def migrate_to_newest() -> None:
-    """Of every app: going back in one takes those of others back that build on it."""
+    """For all apps: going back in one also takes dependent migrations of others back."""
     executor = MigrationExecutor(connection)
     executor.migrate(executor.loader.graph.leaf_nodes())
 
 
 def last_numbers() -> dict[str, int]:
-    """The last id that each table has given; SQLite counts from what is there."""
+    """The last id of each table; SQLite counts from existing rows."""
     if connection.vendor != "postgresql":
         return {}
     with connection.cursor() as cursor:
@@ -39,8 +39,8 @@ def last_numbers() -> dict[str, int]:
 
 
 def count_on_from(numbers: dict[str, int]) -> None:
-    """Let tables that were made anew give no id once more: data that is prepared for several tests
-    has some of them.
+    """Let recreated tables use no id again: data that is prepared for several tests has some of
+    them.
     """
     now = last_numbers()
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""The people of a real server, made by the actions that the API calls."""
+"""The people of a real server, created by the actions of the API."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ NAMES = ("alice", "bob", "carol", "sam", "vic")
 
 
 def tokens_of(names: Iterable[str]) -> dict[str, str]:
-    """A new token of each of these people, who are made if they do not exist; sam is staff."""
+    """A new token for each of these people, who are created if missing; sam is staff."""
     found = {}
     for name in names:
         user = User.objects.filter(username=name).first()
-        user = user or create_user(by=None, username=name, is_staff=name == "sam")
-        found[name] = create_token(by=None, owner=user, name="tests")[1]
+        user = user or create_user(principal=None, username=name, is_staff=name == "sam")
+        found[name] = create_token(principal=None, owner=user, name="tests")[1]
     return found
 
 
 def begin(tables: Tables, file: Path, url: str) -> dict[str, str]:
-    """Add the people to a database that begins with these tables; returns their tokens.
+    """Add the people to a database with these tables; returns their tokens.
 
-    It is the one of PostgreSQL's with this URL, which has them, or without a URL this SQLite file,
-    which is made.
+    It is the PostgreSQL database with this URL, which has the tables, or without a URL a new SQLite
+    file.
     """
     if not url:
         file.parent.mkdir(mode=0o700)

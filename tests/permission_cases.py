@@ -47,7 +47,7 @@ ONLY_IN_TEAMS = {"V", "M", "D"}
 
 @dataclass(frozen=True)
 class Cell:
-    """One person who tries one operation below one owner, and the status that it must have."""
+    """A person who tries an operation below one owner, and the expected status."""
 
     operation: str
     case: str
@@ -63,9 +63,8 @@ class Cell:
 
     @property
     def aim(self) -> tuple[Visibility, str]:
-        """Cells of a row with the same aim share one path: none of its parts belongs to one person.
-
-        Everybody who may merge needs a pull of their own, since a merge cannot be undone.
+        """Cells of a row with the same aim share a path, which belongs to no single person. People
+        who may merge need a pull of their own, because a merge cannot be undone.
         """
         merges = self.operation.endswith("/merge") and self.status < 400
         return (
@@ -102,7 +101,7 @@ CELLS = list(read_cells())
 
 
 class PermissionCase:
-    """Makes the request of a cell, and such rows as the person must have made themself."""
+    """Makes the request of a cell, and rows that the person must have created."""
 
     def __init__(self, cell: Cell, sample: SampleData, folders: pytest.TempPathFactory) -> None:
         self.cell, self.sample, self.make, self.folders = cell, sample, sample.make, folders
@@ -112,9 +111,8 @@ class PermissionCase:
         self.author = self.person if cell.case == "own" else sample.zoe
 
     def request(self) -> tuple[str, str]:
-        """The method and the path, with its query string if the case is one.
-
-        What is streamed is asked for with HEAD, which does the same checks and begins no stream.
+        """The method and the path, with the query string if the case is one. Streams are requested
+        by HEAD, which does the same checks.
         """
         method, _, text = self.cell.operation.partition(" ")
         text += self.cell.case if self.cell.case.startswith("?") else ""
@@ -141,7 +139,7 @@ class PermissionCase:
         return self.name if self.cell.case == "oneself" else words[self.cell.case]
 
     def uuid(self) -> object:
-        """The UUID of an invite, a ping, a rate limit, an upload or a token, as the path says."""
+        """The UUID of an invite, a ping, a rate limit, an upload or a token, by the path."""
         if "/signup-invites/" in self.cell.operation:
             return self.invite()
         if "/uploads/" in self.cell.operation:
@@ -153,24 +151,26 @@ class PermissionCase:
     def invite(self) -> object:
         sam = self.sample.people["sam"]
         return create_invite(
-            by=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
+            principal=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
         ).uuid
 
     def rate_limit(self) -> object:
         sam = self.sample.people["sam"]
         return create_rate_limit(
-            by=principal_of(sam), scope="git", max_requests=9, window_seconds=60
+            principal=principal_of(sam), scope="git", max_requests=9, window_seconds=60
         ).uuid
 
     def token(self) -> object:
-        return create_token(by=principal_of(self.author), owner=self.author, name="another")[0].uuid
+        return create_token(principal=principal_of(self.author), owner=self.author, name="another")[
+            0
+        ].uuid
 
     def upload(self) -> object:
         with while_allowed(self.repo):
             return self.make.upload(self.repo, by=self.sample.zoe).uuid
 
     def ping(self) -> object:
-        """By an event that only its author may read: of a token of theirs."""
+        """The id of an event about a token, which only its owner may read."""
         self.token()
         event = Event.objects.filter(private_to=self.author.pk).latest("id")
         return Ping.objects.create(event=event, user=self.author, kind=PingKind.ADDED).uuid
@@ -211,7 +211,7 @@ class PermissionCase:
         with while_allowed(self.repo, self.author):
             reply = self.make.reply(self.thread, by=self.author)
             if self.cell.case == "deleted already":
-                delete_reply(by=access_of(self.author, self.repo), reply=reply)
+                delete_reply(access=access_of(self.author, self.repo), reply=reply)
         return reply.number
 
     def pull(self) -> Pull:
@@ -227,11 +227,11 @@ class PermissionCase:
         return self.of
 
     def commit(self) -> str:
-        """One that no branch leads to."""
+        """A commit outside all branches."""
         return code_of(self.repo).commit_with({b"README": b"Slow.\n", b"src/a": b""})
 
     def comparison(self) -> str:
-        """Of that commit with itself."""
+        """A comparison of that commit with itself."""
         return f"{self.commit()}...{self.commit()}"
 
     def path(self) -> str:

@@ -1,4 +1,4 @@
-"""How SQLite goes about what has been asked of it."""
+"""Query plans of SQLite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 @contextmanager
 def planned(part: str) -> Iterator[list[str]]:
-    """After the block the steps of the one SELECT within it that has this part."""
+    """After the block: the steps of the only SELECT in it that contains this text."""
     steps: list[str] = []
     with CaptureQueriesContext(connection) as asked:
         yield steps

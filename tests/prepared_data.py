@@ -1,8 +1,8 @@
-"""Data that many tests begin with, made once: rows, repositories on disk, and their objects.
+"""Data for many tests, created once: rows, repositories on disk, and their objects.
 
-Each test gets a copy of its own, which takes a tenth of the time that the actions take. A folder or
-a module says with the fixture `builds` what its tests begin with. The fixture `things` is a dict of
-these objects; `given(name)` makes one of them a fixture.
+Each test gets a copy, in a tenth of the time that the actions take. The fixture `builds` of a
+folder or module names its data. The fixture `things` is a dict of these objects; `given(name)`
+makes one of them a fixture.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tests.gitclient import Clone
 Statement = tuple[str, Any]
 Things = dict[str, Any]
 Build = Callable[[MakeByActions, Path], Things]
-"""Makes everything through actions, clones in this folder; returns what tests ask for by name."""
+"""Creates everything by actions, with clones in this folder; returns objects by name."""
 
 
 class PreparedData:
-    """The rows that `build` makes, and its files in `folder`; it runs once, on first use."""
+    """The rows of `build`, and its files in `folder`; it runs once, on first use."""
 
     def __init__(self, folder: Path, build: Build) -> None:
         self.folder, self.build = folder, build
@@ -58,11 +58,11 @@ class PreparedData:
             yield things
 
     def prepare(self) -> None:
-        """Run `build` and keep what it made; the database is empty afterwards, as before."""
+        """Run `build` and store its result; the database is empty afterwards, as before."""
         make = MakeByActions()
         with transaction.atomic(), repositories_in(self.folder):
             self.things = self.build(make, self.folder), make.tokens
-            # So that no test writes the first use of a token.
+            # No test should write the first use of a token.
             ApiToken.objects.update(last_used_at=timezone.now())
             self.statements = insert_statements()
             transaction.set_rollback(True)
@@ -73,9 +73,7 @@ def repositories_in(folder: Path) -> override_settings:
 
 
 def insert_statements() -> list[Statement]:
-    """The INSERT statements of all rows of our models, except those of `site`, which the migrations
-    make.
-    """
+    """The INSERT statements for all our rows, except those of `site` from the migrations."""
     found: list[Statement] = []
     for model in apps.get_models():
         ours = model.__module__.startswith("apps.") and model._meta.app_label != "site"
@@ -100,7 +98,7 @@ def with_people(make: MakeByActions, folder: Path) -> Things:
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Build], PreparedData]:
-    """`prepared(build)`: the data of this build, one for all tests."""
+    """`prepared(build)`: the data of this build, shared by all tests."""
     return cache(lambda build: PreparedData(tmp_path_factory.mktemp("prepared"), build))
 
 
@@ -112,10 +110,9 @@ def things(
     make: MakeByActions,
     tmp_path: Path,
 ) -> Iterator[Things]:
-    """The objects that a test begins with: of the first of `builds` whose name is a fixture of the
-    test, or of `with_people`.
-
-    For a test that commits the data is made anew, because commits have effects of their own.
+    """The objects at the beginning of a test: those of the first of `builds` whose name is a
+    fixture of the test, else of `with_people`. A test that commits gets new data, because commits
+    have effects.
     """
     build = next(
         (build for name, build in builds.items() if name in request.fixturenames), with_people

@@ -37,9 +37,8 @@ def space_access_of(person: Any, owner: Any) -> TeamAccess | UserAccess:
 
 @contextmanager
 def while_allowed(repo: Repo, *people: User) -> Iterator[None]:
-    """Inside, everybody may read the repository, and these people are active.
-
-    So tests can have rows by people who have no access any more.
+    """In the block everybody may read the repository, and these people are active: rows by people
+    without access can be created.
     """
     visibility, active = repo.visibility, [person.is_active for person in people]
     _set(repo, Visibility.PUBLIC, people, [True] * len(people))

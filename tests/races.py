@@ -1,4 +1,4 @@
-"""Requests and actions that arrive together. Needs `django_db(transaction=True)`."""
+"""Concurrent requests and actions. Tests need `django_db(transaction=True)`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.waiting import eventually
 
 
 class Outcome:
-    """What an action came to, like an answer: 200, or the refusal it raised."""
+    """The outcome of an action like an answer: 200, or the refusal that it raised."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         self.status, self.json = 200, dict[str, str]()
@@ -56,7 +56,7 @@ def at_once(*calls: Callable[[], Answer | Outcome]) -> Counter[tuple[int, str | 
 
 
 class Aside(Thread):
-    """Somebody who does this meanwhile, and waits for whoever is in the way."""
+    """A concurrent call, which may wait for locks of the caller."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Aside(Thread):
         eventually(lambda: not self.is_alive() or self.is_held_up())
 
     def is_held_up(self) -> bool:
-        if connection.vendor == "sqlite":  # one writes at a time, and that is the caller
+        if connection.vendor == "sqlite":  # one transaction writes at a time, that of the caller
             return self.is_writing
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_backend_pid() = ANY(pg_blocking_pids(pid)) FROM pg_locks")

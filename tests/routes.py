@@ -1,4 +1,4 @@
-"""What is routed under `/api/v1`, as rows: the table-driven tests go over these."""
+"""The routes under `/api/v1` as rows, for table-driven tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARAMETER = re.compile(r"<(\w+):(\w+)>")
 
 @dataclass(frozen=True)
 class Routed:
-    """One method at one address; `path` as the document writes it."""
+    """A method at a path in the form of the document."""
 
     method: str
     path: str
@@ -42,14 +42,14 @@ class Routed:
 
     @property
     def described(self) -> dict[str, Any]:
-        """Its object in the OpenAPI document."""
+        """The operation in the OpenAPI document."""
         found: dict[str, Any] = described_paths()[self.path][self.method.lower()]
         return found
 
 
 @cache
 def routed() -> tuple[Routed, ...]:
-    """Every method of every route; HEAD comes with GET."""
+    """All methods of all routes; GET includes HEAD."""
     return tuple(sorted(_routed(), key=str))
 
 
@@ -65,7 +65,7 @@ def _routed() -> Iterator[Routed]:
 
 @cache
 def described() -> dict[str, Any]:
-    found: dict[str, Any] = orjson.loads(text())  # what is kept: to make it takes half a second
+    found: dict[str, Any] = orjson.loads(text())  # cached: making it takes half a second
     return found
 
 
@@ -75,7 +75,7 @@ def described_paths() -> dict[str, Any]:
 
 
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema itself where it is a reference to a component."""
+    """The referenced schema, or the schema itself if it is no reference."""
     reference = schema.get("$ref")
     if reference is None:
         return schema

@@ -1,6 +1,7 @@
-"""Sample data for the tests that read tables: people, three repositories of each owner, and in each
-what somebody else, zoe, has written. It is made once, and loaded once a module; the changes of
-each test are rolled back.
+"""Sample data for table-driven tests: people, and three repositories of each owner with texts of
+zoe.
+
+It is created once and loaded for each module; the changes of a test are rolled back.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ MEMBERS = {
     "ina": Role.ADMIN,
 }
 NOISE = {"last_used_at"}
-"""Columns that a refused request may change: it notes that its token was used."""
+"""Columns that a refused request may change: the use of its token."""
 
 
 class SampleData:
@@ -52,17 +53,17 @@ class SampleData:
         }
         self.people["sam"] = UserFactory.create(username="sam", staff=True)
         self.alice, self.zoe = self.people["alice"], self.people["zoe"]
-        # By the action: some rows of permissions.csv are about the events of tokens.
+        # By the action, because some rows of permissions.csv need the events of tokens.
         for person in self.people.values():
-            _, text = create_token(by=principal_of(person), owner=person, name="tests")
+            _, text = create_token(principal=principal_of(person), owner=person, name="tests")
             self.make.tokens[person.pk] = text
-        self.acme = create_team(by=principal_of(self.alice), name="Acme", slug="acme")
+        self.acme = create_team(principal=principal_of(self.alice), name="Acme", slug="acme")
         for name, role in MEMBERS.items():
             MemberFactory.create(
                 team=self.acme, user=self.people[name], role=role, added_by=self.alice
             )
         User.objects.filter(username="ina").update(is_active=False)
-        # So that no test writes the use of a token.
+        # No test should write the use of a token.
         ApiToken.objects.update(last_used_at=timezone.now() + dt.timedelta(days=1))
         self.protections: dict[int, Protection] = {}
         self.threads: dict[int, Thread] = {}
@@ -100,7 +101,7 @@ class SampleData:
             return self.make.pull(repo, by=by)
 
     def api(self, name: str | None) -> Api:
-        """A client with the token of this person; None is anonymous."""
+        """A client with the token of this person; anonymous for None."""
         return Api(self.make.token(self.people[name]) if name else None)
 
 
@@ -110,7 +111,7 @@ def with_sample_data(make: MakeByActions, folder: Path) -> Things:
 
 
 def everything() -> dict[str, list[Any]]:
-    """All rows of the tables of our models, as the database has them."""
+    """All rows of our models."""
     ours = [model for model in apps.get_models() if model.__module__.startswith("apps.")]
     found = {}
     with connection.cursor() as cursor:

@@ -1,6 +1,6 @@
 """Real server processes for tests, each with a data folder and a database of its own.
 
-With `DATABASE_URL` set the database is made on that PostgreSQL server, and dropped in the end.
+With `DATABASE_URL` the database is created on that PostgreSQL server, and dropped at the end.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tests.waiting import eventually
 ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"Guildhall is at (http://\S+)")
 PATIENCE = 60.0
-"""Seconds after which something that should have happened is taken for broken. Many, because the
-machine may be busy, and the first answer of a server waits for its start.
+"""Seconds after which an expected event has failed. The machine may be busy, and the first answer
+of a server waits for its start.
 """
 PRINT_TOKENS = """
 from tests.people import tokens_of
@@ -46,7 +46,7 @@ DEPLOYED = re.findall(
     (ROOT / "docs" / "deploy.md").read_text(),
     re.MULTILINE,
 )
-"""The arguments of both processes, as the page has them."""
+"""The arguments of both processes in docs/deploy.md."""
 GUNICORN = {
     "gunicorn": ["-k", "gthread", "--threads", "8", "config.wsgi:application"],
     "gunicorn-deployed": DEPLOYED[0].split(),
@@ -57,9 +57,9 @@ GUNICORN = {
 class Server:
     """`with Server(tmp_path) as server:` runs `manage.py serve`, or gunicorn with `kind`.
 
-    With `tables` it begins with a copy of these and with the people, else with nothing. `beside`
-    is another server, whose folder, database and people it shares. `environment` is added to the
-    process's own.
+    With `tables` it begins with a copy of these and with the people, else empty. `beside` is
+    another server with the same folder, database and people. `environment` extends that of the
+    process.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Server:
         return self
 
     def start(self) -> None:
-        """Also once more after `kill`: on the same data, at another address."""
+        """Start the server, also after `kill`: with the same data, at another address."""
         if self.kind == "serve":
             self._start([sys.executable, "manage.py", "serve"])
             self.url = self._ready()
@@ -113,17 +113,17 @@ class Server:
 
     @property
     def file(self) -> Path:
-        """Its database, where that is SQLite's."""
+        """Its SQLite database."""
         return Path(self.environment["DATA_DIR"], "guildhall.db")
 
     @property
     def log(self) -> str:
-        """Whatever the process has written so far."""
+        """Everything that the process has written so far."""
         return "".join(self.lines)
 
     @property
     def pid(self) -> int:
-        """The process that serves: gunicorn's worker, not its master, which may be about to start
+        """The serving process: gunicorn's worker, not its master, which may be about to start
         another one.
         """
 
@@ -134,7 +134,7 @@ class Server:
         return eventually(workers)[0]
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> float:
-        """End the process; returns the seconds that it took."""
+        """End the process; returns the seconds until then."""
         begin = time.monotonic()
         self.process.send_signal(how)
         try:
@@ -145,17 +145,17 @@ class Server:
         return time.monotonic() - begin
 
     def kill(self) -> None:
-        """End what serves, with no word to anybody; the gits that it has started live on."""
+        """Kill the serving process without warning; its git processes survive."""
         workers = self.children()
         self.process.kill()
         for worker in workers:
-            with suppress(ProcessLookupError):  # its master had just found it dead
+            with suppress(ProcessLookupError):  # its master has just found it dead
                 os.kill(worker, signal.SIGKILL)
         self.process.wait(PATIENCE)
         self.reader.join()
 
     def children(self) -> list[int]:
-        """The processes that the one we started has started."""
+        """The child processes of the started process."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(child) for child in children.read_text().split()]
 
@@ -178,13 +178,13 @@ class Server:
         return self.manage("shell", "--verbosity", "0", "--command", code)
 
     def sql(self, query: str) -> Any:
-        """The one value that a query gives, on PostgreSQL."""
+        """The single value of a query, on PostgreSQL."""
         with psycopg.connect(self.environment["DATABASE_URL"]) as connection:
             row = connection.execute(query.encode()).fetchone()
         return row and row[0]
 
     def token(self, name: str) -> str:
-        """A token of this person, who is made when there is none; sam is staff."""
+        """A token of this person, who is created if missing; sam is staff."""
         if name not in self.tokens:
             names = {name, *NAMES} - set(self.tokens)
             made = self.run(PRINT_TOKENS.format(names=sorted(names)))
@@ -192,7 +192,7 @@ class Server:
         return self.tokens[name]
 
     def api(self, name: str | None = None) -> Remote:
-        """A client that speaks for this person, or for nobody."""
+        """A client for this person, or an anonymous one."""
         return Remote(self, self.token(name) if name else None)
 
     def connect(self) -> http.client.HTTPConnection:
@@ -204,7 +204,9 @@ class Server:
         self.fresh = False
 
     def _start_gunicorn(self) -> None:
-        """The socket is ours, so that its address is known and the first client can wait on it."""
+        """The socket belongs to the test: its address is known, and the first client can wait on
+        it.
+        """
         if self.fresh:
             self._migrate()
         with socket.create_server(("127.0.0.1", 0)) as listening:

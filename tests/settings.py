@@ -1,7 +1,7 @@
-"""The project's settings with a database and a data folder that belong to one test run.
+"""The project's settings with a database and a data folder for one test run.
 
-SQLite is a file here, in WAL, as in the embedded mode: in memory, threads would lose writes.
-With `DATABASE_URL` set, that server is used instead.
+SQLite is a file in WAL mode, as in the embedded mode: in memory, threads would lose writes. With
+`DATABASE_URL` that server is used instead.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ os.environ.setdefault("SECRET_KEY", "tests-only")
 from config.settings import *  # noqa: E402, F403
 from config.settings import DATABASES  # noqa: E402
 
-# Each test client loads the middleware anew; looking for static files then takes half of a test.
+# Each test client loads the middleware; looking for static files would take half of a test.
 WHITENOISE_AUTOREFRESH = True
-WORKER_THREAD = False  # tests do its work when they want it done
+WORKER_THREAD = False  # tests run the jobs that they need
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["TEST"] = {"NAME": str(_data / "tests.db")}
-    # Nobody pulls the plug on a test database; real servers in tests keep their own settings.
+    # Test databases need not survive a loss of power; real servers in tests keep their settings.
     DATABASES["default"]["OPTIONS"]["init_command"] += "PRAGMA synchronous=OFF;"
 else:
-    # A test run holds few connections; a pool would outlive the test database.
+    # A test run has few connections, and a pool would outlive the test database.
     DATABASES["default"]["OPTIONS"].pop("pool", None)
-# Tests count in their own process unless they say otherwise, and see each change at once.
+# Tests count in their own process by default, and see changes at once.
 REDIS_URL = ""
 LIMITS_LOOK = 3600.0

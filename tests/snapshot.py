@@ -1,7 +1,8 @@
-"""Files that a test keeps equal to what the code makes. To write them anew, and then read the
-diff before it is committed:
+"""Files that a test compares with output of the code. To write them anew, with their test:
 
-    REWRITE=1 bin/test -n0 tests/core/test_openapi.py tests/test_queries.py
+    REWRITE=1 bin/test -n0 tests/core/test_openapi.py
+
+Read the diff before you commit it.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ import os
 from pathlib import Path
 from typing import Any
 
-HOW = __doc__.strip().splitlines()[-1].strip()
+HOW = "REWRITE=1 bin/test -n0, and the file of this test"
 
 
 def read(path: Path) -> Any:
-    """What the file holds; None where there is none yet."""
+    """The content of the file; None if it does not exist."""
     return json.loads(path.read_text()) if path.exists() else None
 
 
 def check(path: Path, made: Any, *, was: Any) -> None:
-    """`made` is what the file holds (`was`, or a part of it); else shows the difference."""
+    """Assert that `made` equals the content of the file (`was`, or a part of it); show the diff."""
     if was == made:
         return
     before, after = (written(value).splitlines() for value in (was, made))

@@ -19,7 +19,7 @@ from tests.server import PATIENCE, Server
 
 @dataclass(frozen=True)
 class Frame:
-    """One event as it came: its id, its kind, and its payload with the lines joined again."""
+    """A received event: its id, its kind, and its payload with joined lines."""
 
     id: int
     kind: str
@@ -31,7 +31,7 @@ class Frame:
 
 
 class Stream:
-    """An open connection to `/tail-events`. Whatever does not come in time fails the test."""
+    """An open connection to `/tail-events`. A test fails if an expected event is late."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
         self.connection = connection
@@ -41,12 +41,12 @@ class Stream:
         self.last_id = 0
 
     def refusal(self) -> Answer:
-        """The answer of a stream that was not opened."""
+        """The answer to a refused stream."""
         self.status_code, self.content = self.status, self.response.read()
         return Answer(self)
 
     def close(self) -> None:
-        """Leave, as a client does that has gone away."""
+        """Disconnect like a client that has gone away."""
         self.response.close()
         self.connection.close()
 
@@ -60,12 +60,12 @@ class Stream:
         return []
 
     def opened(self) -> Stream:
-        """Read the opening, after which nothing that happens is missed."""
+        """Read the opening frame, after which no event is missed."""
         assert (self.status, self.block(), self.block()) == (200, [": ok"], ["retry: 0"])
         return self
 
     def next(self) -> Frame | None:
-        """The next event; None when the stream has ended."""
+        """The next event; None at the end of the stream."""
         lines = self.block()
         assert lines != [": heartbeat"], "nothing has come for long"
         if not lines:
@@ -93,8 +93,8 @@ class Stream:
 def follow(
     server: Server, name: str, query: str, *, token: str = "", buffer: int = 0, **headers: str
 ) -> Iterator[Stream]:
-    """Ask for a stream as this person, or as nobody but whom the headers name; `buffer` bounds what
-    the kernel takes in unread.
+    """Request a stream for this person, or for the caller that the headers name; `buffer` limits
+    the unread bytes in the kernel.
     """
     parts = urlsplit(server.url)
     with socket.socket() as connected:
@@ -116,6 +116,6 @@ def follow(
 
 @contextmanager
 def opened(server: Server, name: str, query: str, **options: Any) -> Iterator[Stream]:
-    """A stream that has been let in, read past its opening."""
+    """An accepted stream, read past its opening frame."""
     with follow(server, name, query, **options) as stream:
         yield stream.opened()

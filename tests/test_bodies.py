@@ -1,4 +1,4 @@
-"""What a view gets of a request's body under ASGI, when, and how much of it is kept."""
+"""Request bodies under ASGI: the start of the view, its reads, and the memory for bodies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def size(request: HttpRequest) -> HttpResponse:
 
 
 def size_by_pieces(request: HttpRequest) -> HttpResponse:
-    """How many bytes there were, and in the largest piece."""
+    """The number of bytes, and of those in the largest piece."""
     sizes = [len(piece) for piece in iter(lambda: request.read(1000), b"")]
     return HttpResponse(f"{sum(sizes)} {max(sizes, default=0)}")
 
@@ -62,7 +62,7 @@ used: list[BaseDatabaseWrapper] = []
 
 
 def use_the_database(request: HttpRequest) -> HttpResponse:
-    """Before it reads its body."""
+    """Before it reads the body."""
     connection.ensure_connection()
     used.append(connections["default"])
     request.read()
@@ -90,7 +90,7 @@ urlpatterns = [
 
 
 class Client:
-    """A server's side of one request: `messages` are what comes from the client."""
+    """The server's side of a request; `messages` come from the client."""
 
     def __init__(
         self, path: str, messages: Iterator[dict[str, Any]], address: str = "192.0.2.1"
@@ -98,7 +98,7 @@ class Client:
         self.path, self.messages, self.address = path, messages, address
         self.headers_sent: list[tuple[bytes, bytes]] = []
         self.received = 0
-        """Messages that have been taken."""
+        """Received messages."""
         self.received_before_answer = 0
         self.status = 0
         self.headers: dict[bytes, bytes] = {}
@@ -125,14 +125,14 @@ class Client:
 
 
 def body(count: int, piece: bytes = bytes(MIB)) -> Iterator[dict[str, Any]]:
-    """A body of so many pieces."""
+    """A body of this number of pieces."""
     for number in range(count):
         yield {"type": "http.request", "body": piece, "more_body": number < count - 1}
 
 
 @pytest.fixture
 def post(db: None, settings: Any) -> Callable[..., Client]:
-    """`post(path, messages, address)`: what became of such a request."""
+    """`post(path, messages, address)`: the outcome of such a request."""
     settings.ROOT_URLCONF = __name__
     settings.ALLOWED_HOSTS = ["*"]
     settings.MIDDLEWARE = []
@@ -140,7 +140,7 @@ def post(db: None, settings: Any) -> Callable[..., Client]:
 
 
 def test_of_a_body_that_is_no_push_only_a_little_is_kept(post):
-    """All of it is taken from the client, which would not read the answer before."""
+    """All of it is received: the client would not read the answer before."""
     assert post("/size", body(3, b"abc")).body == b"9"
     for where in ("/size", "/size/git-receive-pack"):
         client = post(where, body(40))
@@ -158,7 +158,7 @@ def test_of_a_request_with_an_upload_as_much_is_kept_as_it_may_have(post):
 
 @pytest.mark.parametrize("path", [UPLOADS, API])
 def test_of_what_is_taken_from_a_client_after_the_answer_there_is_an_end(post, path):
-    """It would not read the answer before it has sent some more."""
+    """The client would not read the answer before it has sent some more."""
     client = post(path, body(40))
     assert client.received_before_answer == int(client.body) // MIB + 1
     assert client.received == client.received_before_answer + LIMIT // MIB
@@ -195,7 +195,7 @@ def test_uploads_and_other_bodies_take_no_memory_from_each_other(post, monkeypat
 
 
 def test_large_bodies_have_a_cap_together_and_small_ones_are_always_accepted(post, monkeypatch):
-    """What one of them has taken is there for the next."""
+    """The memory of one is free for the next."""
     monkeypatch.setattr(body_memory, "most", 2 * MIB)
     assert post("/size", body(2)).status == 200
     full = post("/size", body(3))
@@ -222,7 +222,7 @@ def test_one_address_leaves_memory_to_others(post, monkeypatch):
 @pytest.mark.parametrize("full", [True, False])
 @pytest.mark.django_db(transaction=True)
 def test_the_api_says_why_it_reads_a_body_no_further(make, alice, monkeypatch, full):
-    """Its own words, not that the body breaks off."""
+    """Its own error, not that of an incomplete body."""
     if full:
         monkeypatch.setattr(body_memory, "most", 0)
     else:
@@ -240,7 +240,7 @@ def test_the_api_says_why_it_reads_a_body_no_further(make, alice, monkeypatch, f
 
 
 def test_what_is_read_after_the_end_of_its_request_takes_no_memory():
-    """A client may leave while the thread of its view still reads."""
+    """A client may disconnect while the thread of its view reads."""
     with body_memory.hold("address:192.0.2.9") as hold:
         hold.grow_to(MIB)
         assert body_memory.held[ALL] == MIB - FREE
@@ -249,12 +249,12 @@ def test_what_is_read_after_the_end_of_its_request_takes_no_memory():
 
 
 def unending(piece: bytes = b"abc") -> Iterator[dict[str, Any]]:
-    """The beginning of a body; nothing follows."""
+    """The beginning of a body, and nothing more."""
     yield {"type": "http.request", "body": piece, "more_body": True}
 
 
 def test_a_body_that_takes_too_long_to_come_is_refused(post, monkeypatch):
-    """A byte now and then would keep a connection for ever."""
+    """A byte from time to time would keep a connection open for good."""
     monkeypatch.setattr(bodies, "LONGEST", 0.05)
     for where, piece in (("/size", b"abc"), (API, b"abc"), (API, bytes(FREE))):
         late = post(where, unending(piece))

@@ -1,4 +1,4 @@
-"""Connections on which nothing is asked."""
+"""Connections without requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_HEADS = [b"", b"GET / HTTP/1.1\r\nHost: here\r\n", b"\r\n\r\n", b"\r\n\r\n\r\
 
 
 class Echo(asyncio.Protocol):
-    """A server that sends back what comes, and ends with its client."""
+    """A server that echoes, and ends with its client."""
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -34,7 +34,7 @@ class Echo(asyncio.Protocol):
 
 
 async def ends(pieces: list[bytes], within: float) -> bool:
-    """Whether a server that gives connections 0.1 s ends one from which these pieces come."""
+    """Whether a server with a timeout of 0.1 s closes a connection with these pieces."""
     loop = asyncio.get_running_loop()
     end_idle(loop, 0.1)
     async with await loop.create_server(Echo, "127.0.0.1", 0) as server:
@@ -78,8 +78,8 @@ def test_a_server_may_open_as_many_files_as_the_system_allows(few_files: tuple[i
 @pytest.mark.slow
 @pytest.mark.once
 def test_a_connection_stays_open_for_longer_than_clients_keep_one(server: Server) -> None:
-    """By themselves gunicorn's workers close it after two seconds: a request that is on its way
-    then fails, and nobody knows whether it was carried out.
+    """By default gunicorn's workers close it after two seconds: a request could be on its way, and
+    its client would not know whether it was carried out.
     """
     connection = HTTPConnection(urlsplit(server.url).netloc, timeout=PATIENCE)
     with closing(connection):

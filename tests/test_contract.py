@@ -81,7 +81,7 @@ RECORDS = {
 
 @dataclass(frozen=True)
 class Property:
-    """What the contract says of one parameter or property."""
+    """A parameter or property of the contract."""
 
     required: bool
     types: frozenset[str]
@@ -148,7 +148,7 @@ def operation_at(row: Row) -> Routed:
 
 
 def of_each(wanted: Callable[[Row], Any], rows: Iterable[Row] = HERE) -> dict[str, Any]:
-    """What each row says, or what is documented of it: two such tables differ by whole rows."""
+    """The rows of the contract, or of the document: differences are whole rows."""
     return {str(row): wanted(row) for row in rows}
 
 

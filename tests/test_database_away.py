@@ -20,11 +20,13 @@ from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.once]
 THREADS = 8
-"""As many as `gunicorn` has in these tests: one more than requests that wait for the database."""
+"""As many threads as `gunicorn` has in these tests: one more than the requests that wait for the
+database.
+"""
 MANY = 10 * THREADS
-"""Each of them would wait 4 s for a connection: 40 s for the last of those that have threads."""
+"""Each would wait 4 s for a connection, and the last one with a thread 40 s."""
 SOON = 10.0
-"""Seconds for one request, of which 5 are promised; one that waited in turn for others took 12."""
+"""Seconds for one request: 5 are promised, and waiting in turn took 12."""
 PATHS = [
     "/api/v1/teams",
     "/api/v1/teams",
@@ -50,7 +52,7 @@ def test_requests_are_503_soon_while_the_database_takes_connections_and_says_not
 ):
     with silent_database() as url, ThreadPoolExecutor(THREADS) as pool:
         server = Server(tmp_path, kind, DATABASE_URL=url)
-        server.fresh = False  # no tables can be made
+        server.fresh = False  # tables cannot be created
         with server:
             begun = [pool.submit(status_of, server, path) for path in PATHS]
             assert status_of(server, "/healthz")[:2] == (200, b"ok\n")
@@ -75,7 +77,7 @@ def test_a_database_that_is_away_holds_the_threads_only_once(tmp_path, kind):
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's own")
 def test_requests_are_answered_again_once_the_database_is_back(tmp_path, new_server):
-    """A gateway in front of the real one lets nothing through for a while."""
+    """A gateway in front of the real server is closed for a while."""
     server = new_server(tmp_path, "gunicorn")
     with Gateway(server.database) as gateway, ThreadPoolExecutor(THREADS) as pool:
         server.environment["DATABASE_URL"] = gateway.url
@@ -88,7 +90,7 @@ def test_requests_are_answered_again_once_the_database_is_back(tmp_path, new_ser
 
 
 class Gateway:
-    """Passes connections on to a server; while it is closed it takes them, and says nothing."""
+    """A gateway to a server; while it is closed it accepts connections and answers nothing."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -115,7 +117,7 @@ class Gateway:
             line.close()
 
     def close(self) -> None:
-        """Cut all connections, and let no others through."""
+        """Close all connections and refuse new ones."""
         self.is_open = False
         for line in self.lines:
             with suppress(OSError):  # the other side has closed it
@@ -126,7 +128,7 @@ class Gateway:
         self.threads[-1].start()
 
     def _accept(self) -> None:
-        with suppress(OSError):  # it listens no more
+        with suppress(OSError):  # it does not listen any more
             while True:
                 line = self.listening.accept()[0]
                 self.lines.append(line)
@@ -146,6 +148,6 @@ def pass_on(source: socket.socket, target: socket.socket) -> None:
 
 @contextmanager
 def silent_database() -> Iterator[str]:
-    """The address of a server that takes connections and never says anything."""
+    """The address of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         yield f"postgres://x@127.0.0.1:{silent.getsockname()[1]}/x"

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: a node or a server that vanishes is given up soon."""
+"""Connections to PostgreSQL: a vanished machine or server is given up soon."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from django.db import OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 
-from apps.core.postgresql.base import DatabaseWrapper
-from apps.core.postgresql.outage import Outage, outage
+from apps.core.postgresql.base import DatabaseWrapper, Outage, outage
 from apps.events import wake
 from config.environment import Environment
 from tests.test_database_away import Gateway
@@ -54,7 +53,7 @@ def of_pool() -> psycopg.Connection:
 
 @pytest.fixture(params=["pool", "stream"])
 def raw(request) -> psycopg.Connection:
-    """A connection as requests have it, and as the one that listens for events is made."""
+    """A connection of a request, and one that listens for events."""
     if request.param == "pool":
         connected = of_pool()
     else:
@@ -64,8 +63,8 @@ def raw(request) -> psycopg.Connection:
 
 
 def setting(raw: psycopg.Connection, name: str) -> str:
-    """As the session began with it, in the unit of the setting. `SHOW` tells 0 of a setting of TCP
-    where the server is reached by a Unix socket.
+    """The value at the beginning of the session, in the unit of the setting. `SHOW` returns 0 for
+    settings of TCP over a Unix socket.
     """
     row = raw.execute("SELECT reset_val FROM pg_settings WHERE name = %s", [name]).fetchone()
     assert row is not None
@@ -74,7 +73,7 @@ def setting(raw: psycopg.Connection, name: str) -> str:
 
 @pytest.fixture
 def connections() -> Iterator[list[BaseDatabaseWrapper]]:
-    """Two of a pool that has one."""
+    """Two requests for a pool with one connection."""
     pool = {"min_size": 1, "max_size": 1, "timeout": 1.0, "reconnect_timeout": 1.0}
     options = {**connection.settings_dict["OPTIONS"], "pool": pool}
     small = {**connection.settings_dict, "OPTIONS": options, "CONN_MAX_AGE": 0}

@@ -1,4 +1,4 @@
-"""serve --demo: the example is whole, reads as the API tells it, and is made once."""
+"""serve --demo: the example is complete, the API returns it, and it is created once."""
 
 import re
 from base64 import b64decode
@@ -12,8 +12,7 @@ from apps.events.models import Event
 from apps.repos.commits import find_next_commits
 from apps.repos.models import Repo
 from config import demo
-from config.demo.history import imported
-from config.demo.loader import ACTIONS
+from config.demo import ACTIONS, imported
 from tests.api import Api
 from tests.factories import UserFactory
 from tests.git.scratch import git as run_git
@@ -29,7 +28,7 @@ PULLS = {
     "Leave the harbours out of the image": ("closed", ["pull_closed", "approval_required"]),
     "Add the harbours of the north coast": ("open", ["approval_required"]),
 }
-"""The status of each, and what blocks it."""
+"""The status of each, and its blockers."""
 
 
 @pytest.mark.parametrize("same", [{"username": "Dave"}, {"email": "Dave@example.org"}])
@@ -41,9 +40,8 @@ def test_nothing_is_made_beside_somebody_who_has_one_of_the_names(db, same):
 
 @pytest.fixture(scope="module")
 def people(django_db_setup, django_db_blocker):
-    """What each person of the demo sees; with the token that it has printed.
-
-    Made once for all tests below, which also ask for `db`.
+    """The API for each person of the demo, with the printed token. Created once for all tests
+    below, which also use `db`.
     """
     with django_db_blocker.unblock(), transaction.atomic():
         printed = demo.load()

@@ -1,4 +1,4 @@
-"""Settings come from the environment only, and a wrong value stops the start."""
+"""Settings come from the environment alone, and an invalid value stops the start."""
 
 import os
 import stat
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture
 def read(tmp_path):
-    """`read(PORT="80")` with nothing else set, in a tree of its own."""
+    """`read(PORT="80")` with no other variable, in a tree of its own."""
     return lambda **variables: Environment(tmp_path / "tree", variables)
 
 
@@ -170,7 +170,7 @@ def test_who_may_be_asked_for_follows_from_the_address(read, variables, hosts):
     ],
 )
 def test_an_origin_is_spelled_as_browsers_do(read, url, origin):
-    """Else they would be refused each form behind a proxy."""
+    """Else forms behind a proxy would be refused."""
     assert origin_of(read(BASE_URL=url).base_url) == origin
 
 
@@ -181,7 +181,7 @@ def test_options_in_a_database_url_are_kept_beside_ours(read):
 
 
 def test_server_settings_in_a_database_url_are_added_to_ours_and_win(read):
-    """PostgreSQL takes the last of two settings of one name."""
+    """PostgreSQL uses the last of two settings with the same name."""
     ours = read(DATABASE_URL="postgres://db.example/guildhall").database["OPTIONS"]["options"]
     url = "postgres://db.example/guildhall?options=-c%20lock_timeout%3D5s"
     assert read(DATABASE_URL=url).database["OPTIONS"]["options"] == f"{ours} -c lock_timeout=5s"

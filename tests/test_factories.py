@@ -1,4 +1,4 @@
-"""Each factory makes a row that the database takes, as the models have it."""
+"""Each factory creates a row that the database accepts and the models validate."""
 
 from __future__ import annotations
 

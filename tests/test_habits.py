@@ -1,4 +1,4 @@
-"""What a Django person types works as well: runserver, createsuperuser."""
+"""Commands that Django developers know work as well: runserver, createsuperuser."""
 
 import io
 import os
@@ -28,7 +28,7 @@ def free_port():
 
 
 def page(port, path):
-    """The page, as soon as somebody listens there."""
+    """The page, when somebody listens there."""
     return eventually(lambda: fetch(port, path))
 
 

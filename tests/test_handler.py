@@ -1,4 +1,4 @@
-"""Which thread answers a request under ASGI, and when the next request may have it."""
+"""Threads of requests under ASGI, and when the next request may use them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from django.urls import path
 from django.utils.deprecation import MiddlewareMixin
 
 from apps.core.threads import DaemonExecutor
-from config.handler import KEPT, Handler, Threads
+from config.handler import IDLE_MAX, Handler, Threads
 from tests.server import PATIENCE
 
 seen: list[tuple[int, Any]] = []
-"""The thread and the connection of whatever has been called."""
+"""The thread and the connection of a call."""
 
 
 def note() -> int:
@@ -28,7 +28,7 @@ def note() -> int:
 
 
 class Noting(MiddlewareMixin):
-    """Could be called from the event loop, as Django's own middleware could."""
+    """Could run in the event loop, like Django's own middleware."""
 
     def process_request(self, _: HttpRequest) -> None:
         note()
@@ -42,7 +42,7 @@ urlpatterns = [path("ident", ident)]
 
 
 def ask(handler: Handler) -> int:
-    """The thread in which a request has been answered."""
+    """The thread that answered a request."""
     bodies: list[bytes] = []
     waiting = [{"type": "http.request", "body": b"", "more_body": False}]
 
@@ -60,7 +60,7 @@ def ask(handler: Handler) -> int:
 
 
 def settle(thread: DaemonExecutor) -> None:
-    """Wait until the thread has done all that it was given."""
+    """Wait until the thread has finished its tasks."""
     thread.submit(bool).result(PATIENCE)
 
 
@@ -119,7 +119,7 @@ def test_a_request_whose_body_never_comes_needs_no_thread(threads):
 
 
 class Late(threading.Thread):
-    """Finds no room on the machine the first time."""
+    """A thread whose first start fails."""
 
     refused = False
 
@@ -140,22 +140,22 @@ def test_a_thread_that_could_not_start_starts_for_the_next_work(monkeypatch):
 
 
 def test_of_many_threads_some_are_kept(threads):
-    many = [threads.lend() for _ in range(KEPT + 2)]
+    many = [threads.lend() for _ in range(IDLE_MAX + 2)]
     lent = [one.__enter__() for one in many]
     for one, thread in zip(many, lent, strict=True):
         last = thread.submit(threading.current_thread).result(PATIENCE)
         one.__exit__(None, None, None)
-        if thread in lent[KEPT:]:
+        if thread in lent[IDLE_MAX:]:
             last.join(PATIENCE)
             assert not last.is_alive()
         else:
             settle(thread)
-    assert threads.idle == lent[:KEPT]
+    assert threads.idle == lent[:IDLE_MAX]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_request_that_was_cut_off_gives_its_connection_back(threads):
-    """Nobody has said that it is finished."""
+    """The signal `request_finished` was not sent."""
     with threads.lend() as thread:
         thread.submit(lambda: connection.ensure_connection()).result(PATIENCE)
     settle(thread)

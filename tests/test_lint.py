@@ -1,4 +1,4 @@
-"""bin/lint runs what it is asked for, and the hooks of pre-commit are its checks."""
+"""bin/lint runs the given checks, and pre-commit has the same ones."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.sample_data import SampleData, everything
 
 WRITE = re.compile(r"INSERT|UPDATE|DELETE")
 NOTES = re.compile(r'UPDATE "accounts_apitoken" SET "last_used_at"|\w+ (INTO )?"browse_gitcache"')
-"""Reads note the use of a token, and keep what git took long to tell."""
+"""Reads store the use of a token, and slow results of git."""
 
 
 @contextmanager
@@ -63,12 +63,12 @@ def check(cell: Cell, sample: SampleData, method: str, path: str) -> None:
 
 
 OWNERS = {"team": (), "user": [pytest.mark.slow, pytest.mark.once]}
-"""A plain run tries the cells of a team's repositories, CI those of a person's on SQLite too."""
+"""A plain run tries repositories of a team, and CI on SQLite also those of a person."""
 CODE = re.compile(
     r"/(archive|blame|compare|contents|raw|tree)\b"
     r"|pulls/.+/(commits|diff|files|patch)"
 )
-"""The operations that read code: what they ask a database for is a level, as the others do."""
+"""The operations that read code: they ask the database only for a level, like others."""
 
 
 def rows() -> Iterator[Any]:

@@ -1,5 +1,5 @@
-"""The actions refuse by themselves what the API refuses: each cell of `permissions.csv` that
-changes something, tried on the action with the access of its person, and no view in between.
+"""Actions refuse the same as the API: each cell of `permissions.csv` with a write, tried on the
+action with the access of its person, without a view.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.once
 
 
 class Call:
-    """What an action is given in place of a request: the caller's access, rows and values."""
+    """The arguments of an action, in place of a request: the caller's access, rows and values."""
 
     def __init__(self, case: PermissionCase, path: str) -> None:
         name = PEOPLE[case.cell.who]
@@ -72,7 +72,7 @@ class Call:
 
     @property
     def own_space(self) -> Any:
-        """Nobody has one, and is refused before it matters."""
+        """An anonymous caller has none, and is refused before."""
         return space_access_of(self.user, self.user or self.repo.owner)
 
     @property
@@ -85,7 +85,7 @@ class Call:
 
     @property
     def named(self) -> User:
-        """The person whom the body names; else the caller, or for nobody somebody."""
+        """The person in the body; else the caller, or anybody for an anonymous one."""
         somebody = self.user.username if self.user else "zoe"
         return User.objects.get(username=self.body.pop("username", somebody))
 
@@ -139,71 +139,79 @@ PULL = f"{REPO}/pulls/{{number}}"
 REVIEW = f"{PULL}/reviews/{{review_uuid}}"
 
 ACTIONS: dict[str, Callable[[Call], object]] = {
-    "POST /api-tokens": lambda c: accounts.create_token(by=c.principal, owner=c.named, **c.body),
-    "DELETE /api-tokens/{uuid}": lambda c: accounts.delete_token(by=c.principal, token=c.token),
-    "PUT /api-tokens/{uuid}/revoke": lambda c: accounts.revoke_token(by=c.principal, token=c.token),
+    "POST /api-tokens": lambda c: accounts.create_token(
+        principal=c.principal, owner=c.named, **c.body
+    ),
+    "DELETE /api-tokens/{uuid}": lambda c: accounts.delete_token(
+        principal=c.principal, token=c.token
+    ),
+    "PUT /api-tokens/{uuid}/revoke": lambda c: accounts.revoke_token(
+        principal=c.principal, token=c.token
+    ),
     "POST /signup-invites": lambda c: accounts.create_invite(
-        by=c.principal, **{**c.body, "expires_at": tomorrow()}
+        principal=c.principal, **{**c.body, "expires_at": tomorrow()}
     ),
     "PUT /signup-invites/{uuid}": lambda c: accounts.update_invite(
-        by=c.principal, invite=c.invite, **c.body
+        principal=c.principal, invite=c.invite, **c.body
     ),
     "DELETE /signup-invites/{uuid}": lambda c: accounts.delete_invite(
-        by=c.principal, invite=c.invite
+        principal=c.principal, invite=c.invite
     ),
     "PUT /users/self": lambda c: accounts.update_user(
-        by=c.principal, user=c.principal.user, **c.body
+        principal=c.principal, user=c.principal.user, **c.body
     ),
-    "POST /teams": lambda c: teams.create_team(by=c.principal, **c.body),
-    "PUT /teams/{team_slug}": lambda c: teams.update_team(by=c.team, **c.body),
+    "POST /teams": lambda c: teams.create_team(principal=c.principal, **c.body),
+    "PUT /teams/{team_slug}": lambda c: teams.update_team(access=c.team, **c.body),
     "POST /teams/{team_slug}/members": lambda c: teams.add_member(
-        by=c.team, user=c.named, **c.body
+        access=c.team, user=c.named, **c.body
     ),
-    f"PUT {MEMBER}": lambda c: teams.update_member(by=c.team, member=c.member, **c.body),
-    f"DELETE {MEMBER}": lambda c: teams.remove_member(by=c.team, member=c.member),
-    "POST /{owner}/repos": lambda c: repos.create_repo(by=c.space, **c.body),
-    f"PUT {REPO}": lambda c: repos.update_repo(by=c.access, **c.body),
-    f"POST {REPO}/protections": lambda c: repos.create_protection(by=c.access, **c.body),
+    f"PUT {MEMBER}": lambda c: teams.update_member(access=c.team, member=c.member, **c.body),
+    f"DELETE {MEMBER}": lambda c: teams.remove_member(access=c.team, member=c.member),
+    "POST /{owner}/repos": lambda c: repos.create_repo(access=c.space, **c.body),
+    f"PUT {REPO}": lambda c: repos.update_repo(access=c.access, **c.body),
+    f"POST {REPO}/protections": lambda c: repos.create_protection(access=c.access, **c.body),
     f"PUT {PROTECTION}": lambda c: repos.update_protection(
-        by=c.access, protection=c.protection, **c.body
+        access=c.access, protection=c.protection, **c.body
     ),
-    f"DELETE {PROTECTION}": lambda c: repos.delete_protection(by=c.access, protection=c.protection),
+    f"DELETE {PROTECTION}": lambda c: repos.delete_protection(
+        access=c.access, protection=c.protection
+    ),
     f"POST {PROTECTION}/approvers": lambda c: repos.add_approver(
-        by=c.access, protection=c.protection, user=c.named
+        access=c.access, protection=c.protection, user=c.named
     ),
     f"DELETE {PROTECTION}/approvers/{{user_uuid}}": lambda c: repos.remove_approver(
-        by=c.access, approver=c.protection.approvers.get(user__uuid=c.keys["user_uuid"])
+        access=c.access, approver=c.protection.approvers.get(user__uuid=c.keys["user_uuid"])
     ),
-    f"POST {REPO}/forks": lambda c: repos.create_fork(by=c.access, into=c.own_space),
+    f"POST {REPO}/forks": lambda c: repos.create_fork(access=c.access, into=c.own_space),
     f"POST {REPO}/uploads": lambda c: uploads.create_upload(
-        by=c.access,
+        access=c.access,
         filename=c.body["filename"],
         content=base64.b64decode(c.body["content_base64"]),
     ),
-    f"POST {REPO}/threads": lambda c: threads.create_thread(by=c.access, **c.body),
-    f"PATCH {THREAD}": lambda c: threads.update_thread(by=c.access, thread=c.thread, **c.body),
-    f"DELETE {THREAD}": lambda c: threads.delete_thread(by=c.access, thread=c.thread),
+    f"POST {REPO}/threads": lambda c: threads.create_thread(access=c.access, **c.body),
+    f"PATCH {THREAD}": lambda c: threads.update_thread(access=c.access, thread=c.thread, **c.body),
+    f"DELETE {THREAD}": lambda c: threads.delete_thread(access=c.access, thread=c.thread),
     f"POST {THREAD}/replies": lambda c: threads.create_reply(
-        by=c.access, thread=c.thread, **c.body
+        access=c.access, thread=c.thread, **c.body
     ),
-    f"PATCH {REPLY}": lambda c: threads.update_reply(by=c.access, reply=c.reply, **c.body),
-    f"DELETE {REPLY}": lambda c: threads.delete_reply(by=c.access, reply=c.reply),
-    f"POST {REPO}/pulls": lambda c: pulls.create_pull(by=c.access, **c.body),
-    f"PUT {PULL}": lambda c: pulls.update_pull(by=c.access, pull=c.pull, **c.body),
-    f"PUT {PULL}/status": lambda c: pulls.update_pull(by=c.access, pull=c.pull, **c.body),
-    f"POST {PULL}/merge": lambda c: pulls.merge_pull(by=c.access, pull=c.pull, **c.body),
-    f"POST {PULL}/reviews": lambda c: pulls.create_review(by=c.access, pull=c.pull, **c.body),
-    f"PUT {REVIEW}": lambda c: pulls.update_review(by=c.access, review=c.review, **c.body),
-    f"DELETE {REVIEW}": lambda c: pulls.delete_review(by=c.access, review=c.review),
-    "PUT /pings/{uuid}/read": lambda c: pings.read_ping(by=c.principal, ping=c.ping),
-    "PUT /pings/read-all": lambda c: pings.read_all_pings(by=c.principal),
-    "PUT /site-settings": lambda c: site.update_site_settings(by=c.principal, **c.body),
-    "POST /rate-limits": lambda c: site.create_rate_limit(by=c.principal, **c.body),
+    f"PATCH {REPLY}": lambda c: threads.update_reply(access=c.access, reply=c.reply, **c.body),
+    f"DELETE {REPLY}": lambda c: threads.delete_reply(access=c.access, reply=c.reply),
+    f"POST {REPO}/pulls": lambda c: pulls.create_pull(access=c.access, **c.body),
+    f"PUT {PULL}": lambda c: pulls.update_pull(access=c.access, pull=c.pull, **c.body),
+    f"PUT {PULL}/status": lambda c: pulls.update_pull(access=c.access, pull=c.pull, **c.body),
+    f"POST {PULL}/merge": lambda c: pulls.merge_pull(access=c.access, pull=c.pull, **c.body),
+    f"POST {PULL}/reviews": lambda c: pulls.create_review(access=c.access, pull=c.pull, **c.body),
+    f"PUT {REVIEW}": lambda c: pulls.update_review(access=c.access, review=c.review, **c.body),
+    f"DELETE {REVIEW}": lambda c: pulls.delete_review(access=c.access, review=c.review),
+    "PUT /pings/{uuid}/read": lambda c: pings.read_ping(principal=c.principal, ping=c.ping),
+    "PUT /pings/read-all": lambda c: pings.read_all_pings(principal=c.principal),
+    "PUT /site-settings": lambda c: site.update_site_settings(principal=c.principal, **c.body),
+    "POST /rate-limits": lambda c: site.create_rate_limit(principal=c.principal, **c.body),
     "PUT /rate-limits/{uuid}": lambda c: site.update_rate_limit(
-        by=c.principal, rate_limit=c.rate_limit, **c.body
+        principal=c.principal, rate_limit=c.rate_limit, **c.body
     ),
     "DELETE /rate-limits/{uuid}": lambda c: site.delete_rate_limit(
-        by=c.principal, rate_limit=c.rate_limit
+        principal=c.principal, rate_limit=c.rate_limit
     ),
 }
 WRITES = [cell for cell in CELLS if not cell.operation.startswith("GET ")]
@@ -213,14 +221,14 @@ def rows() -> Iterator[Any]:
     """The cells of each operation, of one owner at a time."""
     found: dict[tuple[str, str], list[Cell]] = {}
     for cell in WRITES:
-        if cell.status != 404:  # where there is no row, there is nothing to call an action with
+        if cell.status != 404:  # without a row there is no action to call
             found.setdefault((cell.operation, cell.owner), []).append(cell)
     for (operation, owner), cells in found.items():
         yield pytest.param(cells, id=operation.replace("{owner}", owner), marks=OWNERS[owner])
 
 
 def refusal(cell: Cell, call: Call) -> tuple[int, str] | None:
-    """Status and code with which the action refuses; None when it does what it should."""
+    """Status and code of the refusal; None if the action succeeds."""
     try:
         ACTIONS[cell.operation](call)
     except ApiError as error:

@@ -1,7 +1,7 @@
 """Each operation runs as many SQL statements and git processes as `query_counts.json` says.
 
-tests/snapshot.py says how to write that file anew. No read starts git but those of what may be
-merged, and no list runs more statements for four rows than for one.
+tests/snapshot.py tells how to write that file. Reads do not start git, except for the question of a
+merge, and lists run as many statements for four rows as for one.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def name_of(cell: Cell) -> str:
 def test_an_operation_costs_what_it_did(cell, sample, db, tmp_path_factory):
     method, path = PermissionCase(cell, sample, tmp_path_factory).request()
     api = sample.api(PEOPLE[cell.who])
-    limits.rulebook.now()  # as before any request but the first
+    limits.limit_cache.get()  # as before any request but the first
     with costing() as cost:
         assert api.send(method, path, cell.body).status == cell.status
 
@@ -128,7 +128,7 @@ THREAD_ENDS = ("", "/replies", "/participants")
 
 
 class Many:
-    """Adds `count` rows to a list, each made by another user."""
+    """Adds `count` rows to a list, each by another user."""
 
     def __init__(self, sample: SampleData, count: int) -> None:
         self.sample, self.make, self.count = sample, sample.make, count
@@ -140,10 +140,10 @@ class Many:
 
     def tokens(self) -> None:
         for _ in self.people:
-            create_token(by=principal_of(self.bob), owner=self.bob, name="one of many")
+            create_token(principal=principal_of(self.bob), owner=self.bob, name="one of many")
 
     def invites(self) -> None:
-        """Accepted invites, each made by another user."""
+        """Accepted invites, each by another user."""
         soon = timezone.now() + dt.timedelta(days=1)
         Invite.objects.bulk_create(
             Invite(created_by=one, accepted_by=one, accepted_at=soon, expires_at=soon)
@@ -158,7 +158,9 @@ class Many:
         sam = self.sample.people["sam"]
         for person in self.people:
             scope = f"user:{person.username}"
-            create_rate_limit(by=principal_of(sam), scope=scope, max_requests=9, window_seconds=60)
+            create_rate_limit(
+                principal=principal_of(sam), scope=scope, max_requests=9, window_seconds=60
+            )
 
     def members(self) -> None:
         for person in self.people:
@@ -180,7 +182,7 @@ class Many:
             MemberFactory.create(team=self.sample.acme, user=person)
             protection = self.sample.protections[self.repo.pk]
             by = access_of(self.sample.alice, self.repo)
-            add_approver(by=by, protection=protection, user=person)
+            add_approver(access=by, protection=protection, user=person)
 
     def forks(self) -> None:
         for person in self.people:
@@ -215,7 +217,9 @@ class Many:
             self.make.pull(self.repo, by=person)
 
     def versions(self) -> None:
-        """Of the pull, each pushed by another person; the newest has a file and a commit more."""
+        """Versions of the pull, each pushed by another person; the newest has a file and a commit
+        more.
+        """
         pull, signature = self.sample.pulls[self.repo.pk], Signature("A", "a@example.org", EPOCH)
         for person in self.people:
             pull.last_version += 1
@@ -260,7 +264,7 @@ class Many:
             add()
 
     def across(self) -> None:
-        """Threads and pulls of others, each in a repository of its own."""
+        """Threads and pulls of others, each in its own repository."""
         for person in self.people:
             repo = self.make.repo(self.sample.acme, by=self.bob)
             self.make.thread(repo, by=self.bob)
@@ -326,7 +330,7 @@ LISTS: dict[str, Callable[[Many], Any]] = {
 
 REPO = "/teams/{team_slug}/repos/{repo_slug}"
 BY_GIT = {f"{REPO}{end}" for end in ("/commits", "/tree", "/tree/{path}")}
-"""Lists of what git has: tests/browse/ tries these."""
+"""Lists from git; tests/browse/ tries these."""
 FOR_STAFF = {"/rate-limits", "/signup-invites"}
 
 
@@ -348,7 +352,7 @@ def test_four_rows_cost_what_one_does(path, sample, db):
     filled = path.format(number=number, **names) + "?per_page=100"
     filled += "&scope=self&scope=team:acme&scope=repo:teams/acme/private"
     api = sample.api("sam" if path in FOR_STAFF else "bob")
-    limits.rulebook.now()  # as before any request but the first
+    limits.limit_cache.get()  # as before any request but the first
     costs, sizes = [], []
     for count in (1, 4):
         many = Many(sample, count)

@@ -1,6 +1,6 @@
-"""Two at once, on a real server with the real git: who wins, and who is told.
+"""Concurrent requests to a real server with the real git.
 
-What meets inside one process is in the `test_races.py` of each app.
+Races inside one process are in the `test_races.py` of each app.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.repos.test_git_http import api_path, events_of
 
 
 def at_once(*calls):
-    """What each returns, in order."""
+    """The results, in order."""
     with ThreadPoolExecutor(len(calls)) as pool:
         return [done.result() for done in [pool.submit(call) for call in calls]]
 

@@ -18,7 +18,7 @@ DEV = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
 
 
 def pins(name):
-    """Name -> the pins of a list: more than one where they depend on the platform."""
+    """The pins of a list by name: several if they depend on the platform."""
     text = (ROOT / name).read_text().replace("\\\n", " ")
     found: dict[str, set[Requirement]] = {}
     for line in text.splitlines():

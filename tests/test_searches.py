@@ -14,13 +14,13 @@ from tests.principals import principal_of, team_access_of
 
 @pytest.fixture
 def place(make, alice):
-    """A team, a repository, a thread, a pull and a token, each with Über in what is searched."""
+    """A team, a repository, a thread, a pull and a token with "Über" in the searched text."""
     team = TeamFactory.create(slug="core", owner=alice)
-    update_team(by=team_access_of(alice, team), name="Über (Core)", slug="core")
+    update_team(access=team_access_of(alice, team), name="Über (Core)", slug="core")
     repo = make.repo(team, "api", by=alice, description="Über (alles)")
     make.thread(repo, by=alice, title="Über (Namen)")
     make.pull(repo, by=alice, title="Über (Zeit)")
-    create_token(by=principal_of(alice), owner=alice, name="Über (Fluss)")
+    create_token(principal=principal_of(alice), owner=alice, name="Über (Fluss)")
 
 
 LISTS = ["/teams?search=", "/teams/core/repos?search=", "/teams/core/repos/api/threads?search="]

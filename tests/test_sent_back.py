@@ -1,4 +1,4 @@
-"""A record as it was read can be sent back, as far as its fields may be written."""
+"""A record can be sent back unchanged, as far as its fields are writable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.once
 
 
 def writable() -> Iterator[Routed]:
-    """The operations that change the record which is read at the same address."""
+    """The operations that change the record at the same address."""
     for one in routed():
         is_update = one.method in {"PUT", "PATCH"} and one.operation.request is not None
         if is_update and "get" in described_paths()[one.path]:

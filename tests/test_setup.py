@@ -1,4 +1,4 @@
-"""bin/setup, on a copy of the tree whose one requirement is a wheel made here: no network."""
+"""bin/setup in a copy of the tree, whose only requirement is a wheel of the test: no network."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ WHEEL = "tiny-1.0-py3-none-any.whl"
 
 @pytest.fixture
 def tree(tmp_path):
-    """A copy of bin/ beside lists that ask for the tiny wheel."""
+    """A copy of bin/ with lists that contain the tiny wheel."""
     root = tmp_path / "a tree"
     shutil.copytree(ROOT / "bin", root / "bin")
     shelf = tmp_path / "shelf"
@@ -39,7 +39,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def programs(tmp_path):
-    """A PATH on which only what it links can be found."""
+    """A PATH with only these programs."""
     folder = tmp_path / "programs"
     folder.mkdir()
     for name in ("sh", "cat", "cut", "cksum", "git", "mkdir", "readlink", "rm"):
@@ -70,7 +70,7 @@ def ended(process):
 
 
 def refused(process):
-    """The one line of a set-up that says no."""
+    """The line that a failed setup prints."""
     code, output = ended(process)
     assert code == 1 and output.count("\n") == 1, output
     return output
@@ -102,7 +102,7 @@ def test_what_is_missing_is_said_in_one_line(tree, programs, shell):
 
 @pytest.mark.slow
 def test_two_at_once_both_succeed_and_a_third_has_nothing_to_do(tree, programs):
-    link_python(programs, "python3.12")  # a name says nothing, its version does
+    link_python(programs, "python3.12")  # the version counts, not the name
     both = [setup(tree, programs=programs), setup(tree, "--dev", programs=programs)]
     assert [ended(one)[0] for one in both] == [0, 0]
     assert has_tiny(tree)

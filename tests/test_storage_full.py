@@ -1,7 +1,7 @@
-"""A full disk: 503 `storage_full`, in words that are true, and nothing half made.
+"""A full disk: 503 `storage_full` with a correct text, and nothing half done.
 
-SQLite and PostgreSQL raise the error themselves; `/dev/full` and limits of the size of files do so
-for files, and for git.
+SQLite and PostgreSQL raise the error themselves; for files and git it is caused by `/dev/full` and
+limits of file sizes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NO_LIMIT = 4294967294
 
 @contextmanager
 def full_database(table: str, write: str = "INSERT") -> Iterator[None]:
-    """The database has no room for another page, on PostgreSQL for such a write to this table."""
+    """The database has no room for another page; on PostgreSQL for such a write to this table."""
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             cursor.execute("VACUUM")  # no page is free
@@ -114,7 +114,7 @@ def test_a_push_whose_journal_finds_no_room_moves_nothing_and_says_why(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_merge_whose_git_finds_no_room_is_503_and_merges_nothing(api, make, alice, tmp_path):
-    """git appends to a log of the branch, which is a full device here."""
+    """git appends to a log of the branch, which is `/dev/full` here."""
     clone = Clone(tmp_path / "work", make.repo(alice, "api", by=alice), alice)
     clone.commit("main", {"a": "1\n"})
     clone.commit("topic", {"a": "2\n"}, onto="main")
@@ -160,9 +160,9 @@ def create_when_full(*arguments):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
 GitRepo.create = create_when_full
-ada = create_user(by=None, username="ada")
+ada = create_user(principal=None, username="ada")
 try:
-    create_repo(by=access_to_user(Principal(ada), ada), name="Api", slug="api")
+    create_repo(access=access_to_user(Principal(ada), ada), name="Api", slug="api")
 except Exception as error:
     print(as_api_error(error).code, Repo.objects.count())
 """
@@ -170,7 +170,7 @@ except Exception as error:
 
 @pytest.mark.slow
 def test_a_repository_is_made_whole_or_not_at_all(tmp_path, new_server):
-    """A limit for the size of files stands for the disk."""
+    """A limit of file sizes stands for a full disk."""
     data: Server = new_server(tmp_path)
     try:
         assert "storage_full 0" in data.run(CREATE)
@@ -181,6 +181,6 @@ def test_a_repository_is_made_whole_or_not_at_all(tmp_path, new_server):
 
 @pytest.mark.django_db(transaction=True)
 def test_the_use_of_a_token_is_not_noted_on_a_full_disk_but_it_reads(api, team_repo, alice):
-    """SQLite finds room for it in the page that the row is in."""
+    """SQLite has room for it in the page of the row."""
     with full_database("accounts_apitoken", "UPDATE"):
         api(alice).get(team_repo.api_path).gives()

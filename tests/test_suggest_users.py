@@ -25,9 +25,9 @@ def names(api: Api, query: str) -> list[str]:
 
 @pytest.fixture
 def crowd(carol):
-    """carol, whom others know as Dr. Ada and by an address, and a dozen of one kind."""
-    update_user(by=principal_of(carol), user=carol, display_name="Dr. Ada")
-    confirm_email(by=principal_of(carol), proof=address_proof(carol, ADDRESS))
+    """carol, also named Dr. Ada and known by an address, and a dozen similar people."""
+    update_user(principal=principal_of(carol), user=carol, display_name="Dr. Ada")
+    confirm_email(principal=principal_of(carol), proof=address_proof(carol, ADDRESS))
     for number in range(12):
         UserFactory.create(username=f"Ada{number:02}")
 
@@ -54,7 +54,7 @@ def test_an_address_finds_its_person_exactly_and_only_for_the_known(api, crowd, 
 def test_no_address_is_returned_and_no_inactive_person(api, crowd, carol, sam):
     answer = api(sam).get(f"/suggest-users?email={ADDRESS}&name=car").gives()
     assert set(answer["results"][0]) == {"uuid", "username", "display_name", "is_member"}
-    deactivate_user(by=principal_of(sam), user=carol)
+    deactivate_user(principal=principal_of(sam), user=carol)
     assert names(api(sam), f"email={ADDRESS}&name=car") == names(api(), "name=car") == []
 
 
@@ -72,7 +72,7 @@ def test_who_is_in_a_team_is_told_to_its_members(api, acme, alice, bob, sam):
 
 
 def statements(api: Api, query: str) -> list[str]:
-    """What was asked about people, with every text that was looked for left out."""
+    """The queries about people, without the searched texts."""
     with CaptureQueriesContext(connection) as asked:
         names(api, query)
     sent = [one["sql"] for one in asked.captured_queries if "accounts_user" in one["sql"]]
@@ -80,7 +80,7 @@ def statements(api: Api, query: str) -> list[str]:
 
 
 def test_a_stranger_cannot_tell_by_the_time_who_is_here(api, crowd):
-    """Neither is an address looked up, nor does a hit cost another statement than a miss."""
+    """No address is looked up, and a hit takes as many statements as a miss."""
     hit, miss = (statements(api(), f"name={name}") for name in ("carol", "nobody"))
     assert hit == miss and len(hit) == 2
     assert statements(api(), f"email={ADDRESS}") == statements(api(), "email=nobody@x.org") == []

@@ -1,12 +1,12 @@
-"""Any text at all, for tests whose examples are made up."""
+"""Any text, for tests with generated examples."""
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
 
 LETTERS = st.characters(exclude_categories=["Cs"])
-"""Whatever UTF-8 can write. The alphabet that `st.text()` takes by itself is the same, and in a
-fresh clone each worker finds it by trying a million characters one by one, for seconds.
+"""All characters of UTF-8. `st.text()` has the same alphabet by default, but in a new clone each
+worker finds it by trying a million characters, for seconds.
 """
 
 

@@ -1,4 +1,4 @@
-"""What the rows of refs have to say."""
+"""Stored heads of refs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from apps.repos.tips import TIP_COLUMNS, columns_of
 
 
 def check_tips(repo: Repo) -> None:
-    """Each row tells of its head what git does."""
+    """Each row has the same head as git."""
     rows = [*repo.refs.all()]
     tips = read_tips(repo.git, {row.sha: row.is_tag for row in rows})
     stored = {row.full_name: {name: getattr(row, name) for name in TIP_COLUMNS} for row in rows}

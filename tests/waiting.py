@@ -1,4 +1,4 @@
-"""Waiting in tests for something that another thread, process or task does."""
+"""Waiting for another thread, process or task, in tests."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 PAUSE = 0.02
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 def eventually(
     condition: Callable[[], Value], within: float = 60, *, pause_for: float = PAUSE
 ) -> Value:
-    """Ask until the condition gives something true, and return that.
-
-    Fails after `within` seconds, with what it gave last. It is asked at least once, and again
-    after `pause_for` seconds.
+    """Call the condition until its result is true, and return that. Fails after `within` seconds
+    with the last result. It is called at least once, and again after `pause_for` seconds.
     """
     ends, pause = time.monotonic() + within, Event()
     while not (value := condition()):
@@ -30,7 +28,7 @@ def eventually(
 
 
 async def eventually_in_loop(condition: Callable[[], object], within: float = 60) -> None:
-    """Do the same while the event loop goes on; the condition may give something to await."""
+    """The same while the event loop runs; the condition may return an awaitable."""
     async with asyncio.timeout(within):
         while True:
             value = condition()

@@ -13,7 +13,7 @@ from apps.core.lookup import get_or_missing
 
 @dataclass(frozen=True)
 class ResourceAccess(Access):
-    """The access of a principal to one resource. Actions take it as `by` and check it first."""
+    """The access of a principal to one resource. Actions take it as `access` and check it first."""
 
     principal: Principal
 

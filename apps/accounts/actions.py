@@ -21,7 +21,7 @@ from apps.accounts.models import (
 )
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import proven_address
-from apps.core.changes import Told, given, set_changed
+from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid, NotFound
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
@@ -35,7 +35,7 @@ PUBLIC = ("display_name", "is_active", "is_staff")
 
 def create_user(
     *,
-    by: Principal | None,
+    principal: Principal | None,
     username: str,
     email: str = "",
     password: str | None = None,
@@ -43,25 +43,25 @@ def create_user(
 ) -> User:
     """Create an account, as staff or at the command line.
 
-    `by` is None at the command line; then the event's actor is the new person. Errors: 403
+    `principal` is None at the command line; then the event's actor is the new person. Errors: 403
     `staff_required`, 422 for an invalid name, address or password, 409 `slug_taken`.
     """
-    if by is not None:
-        by.check_staff()
+    if principal is not None:
+        principal.check_staff()
     user = _new(username, email, password)
     user.is_staff = user.is_superuser = is_staff
     with transaction.atomic():
         _save(user)
-        record(Kind.USER_JOINED, actor=by.user if by else user, about=user)
+        record(Kind.USER_JOINED, actor=principal.user if principal else user, about=user)
     return user
 
 
 def sign_up(
-    *, by: Principal, username: str, email: str, password: str, invite: Invite | None
+    *, principal: Principal, username: str, email: str, password: str, invite: Invite | None
 ) -> User:
     """Create an account for the caller, if the site's settings allow it.
 
-    `by` is the caller, who usually is not signed in. With an invite there are two events:
+    `principal` is the caller, who usually is not signed in. With an invite there are two events:
     `user-joined` and `invite-accepted`. The account has no address until `confirm_email`: signing
     up needs no mail, and does not tell whether another account has the address. Locks the invite,
     so that only one person can accept it. Errors: those of `rules.check_may_join`; 422 for an
@@ -74,7 +74,7 @@ def sign_up(
         raise Invalid("validation_failed", "email: This field is required.")
     user = _new(username, email, password)
     user.email = ""
-    _join(by.person or user, user, invite, email)
+    _join(principal.person or user, user, invite, email)
     return user
 
 
@@ -96,7 +96,7 @@ def _join(actor: User, user: User, invite: Invite | None, email: str) -> None:
 @transaction.atomic
 def update_user(
     *,
-    by: Principal,
+    principal: Principal,
     user: User,
     display_name: str | None = None,
     email: str | None = None,
@@ -111,18 +111,18 @@ def update_user(
     remove theirs. Locks all active staff if `is_staff` is False, then the person. Errors: 403
     `staff_required`, 409 `invalid_transition` for the last active member of staff, 422.
     """
-    by.check_may_change()
-    by.check_self_or_staff(user.pk, "account")
+    principal.check_may_change()
+    principal.check_self_or_staff(user.pk, "account")
     if is_staff is not None:
-        by.check_staff()
+        principal.check_staff()
     if is_staff is False:
         _check_staff_remains(user)
     rules.check_email(email or "")
     address = None if email is None else User.objects.normalize_email(email)
     lock(user)
     if address not in {None, "", user.email}:
-        by.check_staff()
-    changes = Told(user, *PUBLIC)
+        principal.check_staff()
+    changes = ChangeReport(user, *PUBLIC)
     values = given(display_name=display_name, wants_mail=wants_mail, email=address)
     values |= given(is_staff=is_staff, theme=theme, has_shortcuts=has_shortcuts)
     changed = set_changed(user, values)
@@ -133,26 +133,26 @@ def update_user(
     user.is_superuser = user.is_staff
     ended = _end_proofs(user) if "email" in changed else []
     _save(user, [*changed, "is_superuser", *ended])
-    record(Kind.USER_UPDATED, actor=by.user, about=user, data=changes.data(changed))
+    record(Kind.USER_UPDATED, actor=principal.user, about=user, data=changes.data(changed))
 
 
 @transaction.atomic
-def confirm_email(*, by: Principal, proof: str) -> None:
+def confirm_email(*, principal: Principal, proof: str) -> None:
     """Set the caller's e-mail address to the one that `proofs.address_proof` confirms.
 
     Ends that proof. Locks the person. Errors: 404 for a proof that has ended, 422 for an address of
     another account. Only people who read mail at the address see this error.
     """
-    by.check_may_change()
-    user = by.user
+    principal.check_may_change()
+    user = principal.user
     lock(user)
-    changes = Told(user, *PUBLIC)
+    changes = ChangeReport(user, *PUBLIC)
     user.email = proven_address(user, proof)
     _save(user, ["email", *_end_proofs(user)])
     record(Kind.USER_UPDATED, actor=user, about=user, data=changes.data(["email"]))
 
 
-def change_password(*, by: Principal, user: User, password: str) -> None:
+def change_password(*, principal: Principal, user: User, password: str) -> None:
     """Set a new password, one's own or as staff. It ends the person's sessions, but no tokens.
 
     The caller has already checked the old password or the link. If two requests use the same old
@@ -160,8 +160,8 @@ def change_password(*, by: Principal, user: User, password: str) -> None:
     403 `staff_required`, 422 for a weak password, 409 `invalid_transition` if password, address or
     `is_active` have changed since `user` was read.
     """
-    by.check_may_change()
-    by.check_self_or_staff(user.pk, "account")
+    principal.check_may_change()
+    principal.check_self_or_staff(user.pk, "account")
     rules.check_password(password, user)
     before = (user.credentials_version, user.password)
     hashed = make_password(password)
@@ -169,22 +169,22 @@ def change_password(*, by: Principal, user: User, password: str) -> None:
         lock(user)
         if (user.credentials_version, user.password) != before:
             raise Conflict("invalid_transition", "The account has been changed in the meantime.")
-        changes = Told(user, *PUBLIC)
+        changes = ChangeReport(user, *PUBLIC)
         user.password = hashed
         user.save(update_fields=["password", *_end_proofs(user)])
-        record(Kind.USER_UPDATED, actor=by.user, about=user, data=changes.data(["password"]))
+        record(Kind.USER_UPDATED, actor=principal.user, about=user, data=changes.data(["password"]))
 
 
 @transaction.atomic
-def deactivate_user(*, by: Principal, user: User) -> None:
+def deactivate_user(*, principal: Principal, user: User) -> None:
     """Close an account: every request of it is answered with 401, and its streams and sessions end.
 
     The person's content stays. Their tokens stay too, and work again after a reactivation. Locks
     all active staff, then the person. Errors: 403 `staff_required`, 409 `invalid_transition` for
     the last active member of staff.
     """
-    by.check_staff()
-    actor = by.user
+    principal.check_staff()
+    actor = principal.user
     _check_staff_remains(user)
     lock(user)
     if not user.is_active:
@@ -196,16 +196,16 @@ def deactivate_user(*, by: Principal, user: User) -> None:
 
 
 @transaction.atomic
-def reactivate_user(*, by: Principal, user: User) -> None:
+def reactivate_user(*, principal: Principal, user: User) -> None:
     """Open a closed account again. Its tokens work again. 403 `staff_required`."""
-    by.check_staff()
+    principal.check_staff()
     lock(user)
     if user.is_active:
         return
-    changes = Told(user, *PUBLIC)
+    changes = ChangeReport(user, *PUBLIC)
     user.is_active = True
     user.save(update_fields=["is_active", *_end_proofs(user)])
-    record(Kind.USER_UPDATED, actor=by.user, about=user, data=changes.data(["is_active"]))
+    record(Kind.USER_UPDATED, actor=principal.user, about=user, data=changes.data(["is_active"]))
 
 
 def _end_proofs(user: User) -> list[str]:
@@ -253,19 +253,19 @@ def _save(user: User, fields: list[str] | None = None) -> None:
 
 @final_transaction
 def create_token(
-    *, by: Principal | None, owner: User, name: str, expires_at: dt.datetime | None = None
+    *, principal: Principal | None, owner: User, name: str, expires_at: dt.datetime | None = None
 ) -> tuple[ApiToken, str]:
     """Create a token; return it with its text, which is not stored.
 
-    In this and the next actions `by` is None at the command line; then the event's actor is the
-    owner. A token that is created with another token expires no later than that one. Errors: 403
-    `staff_required` for another person's token, unless the caller is staff; 422 for a deactivated
-    account.
+    In this and the next actions `principal` is None at the command line; then the event's actor is
+    the owner. A token that is created with another token expires no later than that one. Errors:
+    403 `staff_required` for another person's token, unless the caller is staff; 422 for a
+    deactivated account.
     """
-    actor = _actor(by, owner)
+    actor = _actor(principal, owner)
     if not owner.is_active:
         raise Invalid("validation_failed", f"username: {owner} has been deactivated.")
-    text, ends = new_token(), [expires_at, by and by.expires_at]
+    text, ends = new_token(), [expires_at, principal and principal.expires_at]
     token = ApiToken.objects.create(
         user=owner,
         name=name,
@@ -278,9 +278,9 @@ def create_token(
 
 
 @transaction.atomic
-def revoke_token(*, by: Principal | None, token: ApiToken) -> None:
+def revoke_token(*, principal: Principal | None, token: ApiToken) -> None:
     """Revoke a token for good. Revoking it again changes nothing and records no event."""
-    actor = _actor(by, token.user)
+    actor = _actor(principal, token.user)
     lock(token)
     if token.revoked_at is not None:
         return
@@ -290,44 +290,44 @@ def revoke_token(*, by: Principal | None, token: ApiToken) -> None:
 
 
 @transaction.atomic
-def delete_token(*, by: Principal | None, token: ApiToken) -> None:
+def delete_token(*, principal: Principal | None, token: ApiToken) -> None:
     """Delete a token. Requests that still send it are answered with 401."""
-    actor = _actor(by, token.user)
+    actor = _actor(principal, token.user)
     lock(token)
     ApiToken.objects.filter(pk=token.pk).delete()
     record(Kind.TOKEN_DELETED, actor=actor, about=token, data={"name": token.name})
 
 
-def _actor(by: Principal | None, owner: User) -> User:
+def _actor(principal: Principal | None, owner: User) -> User:
     """The person who acts on a token of `owner`: the owner or staff; else 401, 403."""
-    if by is None:
+    if principal is None:
         return owner
-    by.check_may_change()
-    by.check_self_or_staff(owner.pk, "tokens")
-    return by.user
+    principal.check_may_change()
+    principal.check_self_or_staff(owner.pk, "tokens")
+    return principal.user
 
 
 @final_transaction
-def create_invite(*, by: Principal, expires_at: dt.datetime, email: str = "") -> Invite:
+def create_invite(*, principal: Principal, expires_at: dt.datetime, email: str = "") -> Invite:
     """Create an invite. Without an `email`, anyone who has the link may use it.
 
     Locks the person, so that two requests at once cannot exceed the limit. Errors: 403
     `staff_required` if only staff may invite, 403 `account_too_young`, 429
     `signup_invite_limit_reached`, 422.
     """
-    by.check_may_change()
-    lock(by.user)
-    rules.check_may_invite(by, SiteSettings.load())
+    principal.check_may_change()
+    lock(principal.user)
+    rules.check_may_invite(principal, SiteSettings.load())
     rules.check_email(email)
-    invite = Invite.objects.create(created_by=by.user, expires_at=expires_at, email=email)
-    record(Kind.INVITE_CREATED, actor=by.user, about=invite)
+    invite = Invite.objects.create(created_by=principal.user, expires_at=expires_at, email=email)
+    record(Kind.INVITE_CREATED, actor=principal.user, about=invite)
     return invite
 
 
 @transaction.atomic
 def update_invite(
     *,
-    by: Principal,
+    principal: Principal,
     invite: Invite,
     email: str | None = None,
     expires_at: dt.datetime | None = None,
@@ -338,7 +338,7 @@ def update_invite(
     expired invite pending again. Locks the invite. Errors: 403 `staff_required`, 404 for a deleted
     invite, 409 `invite_already_accepted`, 422.
     """
-    _lock_invite(by, invite)
+    _lock_invite(principal, invite)
     if invite.accepted_at is not None:
         raise rules.already_accepted()
     rules.check_email(email or "")
@@ -346,30 +346,30 @@ def update_invite(
     if not changed:
         return
     invite.save()
-    record(Kind.INVITE_UPDATED, actor=by.user, about=invite, data={"changed": changed})
+    record(Kind.INVITE_UPDATED, actor=principal.user, about=invite, data={"changed": changed})
 
 
 @transaction.atomic
-def expire_invite(*, by: Principal, invite: Invite) -> None:
+def expire_invite(*, principal: Principal, invite: Invite) -> None:
     """Let an invite expire now, unless it has expired. Raises the errors of `update_invite`."""
-    _lock_invite(by, invite)
+    _lock_invite(principal, invite)
     if invite.status is not InviteStatus.EXPIRED:
-        update_invite(by=by, invite=invite, expires_at=timezone.now())
+        update_invite(principal=principal, invite=invite, expires_at=timezone.now())
 
 
 @transaction.atomic
-def delete_invite(*, by: Principal, invite: Invite) -> None:
+def delete_invite(*, principal: Principal, invite: Invite) -> None:
     """Mark an invite of any status as deleted. Its row stays. Locks it. Errors: 403, 404."""
-    _lock_invite(by, invite)
+    _lock_invite(principal, invite)
     invite.deleted_at = timezone.now()
     invite.save(update_fields=["deleted_at"])
-    record(Kind.INVITE_DELETED, actor=by.user, about=invite)
+    record(Kind.INVITE_DELETED, actor=principal.user, about=invite)
 
 
-def _lock_invite(by: Principal, invite: Invite) -> None:
+def _lock_invite(principal: Principal, invite: Invite) -> None:
     """Lock an invite for its creator or for staff; else 401, 403, 404."""
-    by.check_may_change()
-    by.check_self_or_staff(invite.created_by_id, "invites")
+    principal.check_may_change()
+    principal.check_self_or_staff(invite.created_by_id, "invites")
     lock(invite)
     if invite.deleted_at is not None:
         raise NotFound("not_found", "This invite has been deleted.")

@@ -78,7 +78,7 @@ class UserAdmin(StaffAdmin):
         RowAction(
             "deactivate",
             "Deactivate",
-            lambda by, row: actions.deactivate_user(by=by, user=row),
+            lambda principal, row: actions.deactivate_user(principal=principal, user=row),
             "The account is closed at once: pages, API, git and open streams. What the person "
             "wrote stays. Tokens are kept, and work again after a reactivation.",
             "{} is deactivated.",
@@ -87,22 +87,22 @@ class UserAdmin(StaffAdmin):
         RowAction(
             "reactivate",
             "Reactivate",
-            lambda by, row: actions.reactivate_user(by=by, user=row),
+            lambda principal, row: actions.reactivate_user(principal=principal, user=row),
             "The account is open again, with the tokens that it had.",
             "{} is active again.",
             lambda row: not row.is_active,
         ),
     )
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         key = text.lower()
         if "@" in key:
             return rows.filter(begins("email_key", key))
         names = begins("username_key", key) | begins("display_name_key", key)
         return rows.filter(names | begins("email_key", key) | uuids(key))
 
-    def change(self, by: Principal, row: Any, **values: Any) -> None:
-        actions.update_user(by=by, user=row, **values)
+    def change(self, principal: Principal, row: Any, **values: Any) -> None:
+        actions.update_user(principal=principal, user=row, **values)
 
     def account(self, row: User) -> str:
         return badge("active", True) if row.is_active else badge("deactivated", False)
@@ -176,7 +176,7 @@ class TokenAdmin(StaffAdmin):
         RowAction(
             "revoke",
             "Revoke",
-            lambda by, row: actions.revoke_token(by=by, token=row),
+            lambda principal, row: actions.revoke_token(principal=principal, token=row),
             "The token stops working at once, for good. It stays in the lists.",
             "{} is revoked.",
             lambda row: row.revoked_at is None,
@@ -185,22 +185,22 @@ class TokenAdmin(StaffAdmin):
         RowAction(
             "remove",
             "Delete",
-            lambda by, row: actions.delete_token(by=by, token=row),
+            lambda principal, row: actions.delete_token(principal=principal, token=row),
             "The token stops working at once and is gone from the lists.",
             "{} is deleted.",
             ends=True,
         ),
     )
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if text.startswith(TOKEN_PREFIX):
             return rows.filter(token_prefix=text[:PREFIX_LENGTH])
         return rows.filter(Q(user__in=people(text)) | uuids(text))
 
-    def add(self, by: Principal, **values: Any) -> ApiToken:
+    def add(self, principal: Principal, **values: Any) -> ApiToken:
         """Create a token. Its text is kept in memory, on the row, until the answer is sent."""
         owner = named_user(values.pop("username"))
-        token, text = actions.create_token(by=by, owner=owner, **values)
+        token, text = actions.create_token(principal=principal, owner=owner, **values)
         token.text = text
         return token
 
@@ -282,7 +282,7 @@ class InviteAdmin(StaffAdmin):
         RowAction(
             "expire",
             "Expire now",
-            lambda by, row: actions.expire_invite(by=by, invite=row),
+            lambda principal, row: actions.expire_invite(principal=principal, invite=row),
             "The link stops working. A later end makes it work again.",
             "{} has expired.",
             lambda row: row.status is InviteStatus.PENDING,
@@ -290,7 +290,7 @@ class InviteAdmin(StaffAdmin):
         RowAction(
             "remove",
             "Delete",
-            lambda by, row: actions.delete_invite(by=by, invite=row),
+            lambda principal, row: actions.delete_invite(principal=principal, invite=row),
             "The link stops working and leaves the lists. A person who joined by it stays.",
             "{} is deleted.",
             ends=True,
@@ -300,7 +300,7 @@ class InviteAdmin(StaffAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return Invite.objects.not_deleted().select_related(*self.list_select_related)
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if "@" in text:
             return rows.filter(begins("email_key", text.lower()))
         person = Q(accepted_by__in=people(text)) | Q(created_by__in=people(text))
@@ -311,11 +311,11 @@ class InviteAdmin(StaffAdmin):
         accepted = obj is not None and obj.accepted_at is not None
         return not accepted and super().has_change_permission(request, obj)
 
-    def add(self, by: Principal, **values: Any) -> Invite:
-        return actions.create_invite(by=by, **values)
+    def add(self, principal: Principal, **values: Any) -> Invite:
+        return actions.create_invite(principal=principal, **values)
 
-    def change(self, by: Principal, row: Any, **values: Any) -> None:
-        actions.update_invite(by=by, invite=row, **values)
+    def change(self, principal: Principal, row: Any, **values: Any) -> None:
+        actions.update_invite(principal=principal, invite=row, **values)
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: Any = None

@@ -11,7 +11,7 @@ from rest_framework.fields import empty
 from apps.accounts.models import DISPLAY_NAME_MAX, EMAIL_MAX, ApiToken, Invite, InviteStatus, User
 from apps.accounts.rules import TokenStatus, display_name_problem, token_status
 from apps.core.controls import NO_CONTROLS
-from apps.core.durations import FORM, WHAT, parse_future
+from apps.core.durations import EXPECTED, FORM, parse_future
 from apps.core.serializers import (
     NameField,
     RecordSerializer,
@@ -29,7 +29,7 @@ class Future(StrictCharField):
     pattern = FORM
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(max_length=100, help_text=f"A time with offset, or {WHAT}.", **options)
+        super().__init__(max_length=100, help_text=f"A time with offset, or {EXPECTED}.", **options)
 
     def run_validation(self, data: Any = empty) -> Any:
         """The time as a datetime. The limits of the text are checked first."""

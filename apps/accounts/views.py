@@ -81,7 +81,7 @@ class TokenViewSet(ApiViewSet):
         """Create an API token. Only this answer contains its text."""
         values = dict(self.validated_data)
         owner = self.get_owner(values.pop("username", None))
-        token, text = actions.create_token(by=self.principal, owner=owner, **values)
+        token, text = actions.create_token(principal=self.principal, owner=owner, **values)
         return {**token_record(token), "token": text}
 
     @operation(Level.NONE, response=TokenRecord, errors=("staff_required",))
@@ -92,7 +92,7 @@ class TokenViewSet(ApiViewSet):
     @operation(Level.NONE, status=204, errors=("staff_required",))
     def destroy(self) -> None:
         """Delete an API token."""
-        actions.delete_token(by=self.principal, token=self.token)
+        actions.delete_token(principal=self.principal, token=self.token)
 
     @action(detail=False, url_path="self", methods=["get"])
     @operation(Level.NONE, response=TokenRecord)
@@ -104,7 +104,7 @@ class TokenViewSet(ApiViewSet):
     @operation(Level.NONE, response=TokenRecord, errors=("staff_required",))
     def revoke(self) -> dict[str, Any]:
         """Revoke an API token. Revoking it again changes nothing."""
-        actions.revoke_token(by=self.principal, token=self.token)
+        actions.revoke_token(principal=self.principal, token=self.token)
         return token_record(self.token)
 
     def check_again(self, stored: Any) -> None:
@@ -172,7 +172,7 @@ class UserViewSet(ApiViewSet):
         E-mail address and password are changed on the page `/settings`.
         """
         user = self.principal.user
-        actions.update_user(by=self.principal, user=user, **self.validated_data)
+        actions.update_user(principal=self.principal, user=user, **self.validated_data)
         return user_record(user, user, self.base_url)
 
     @action(detail=True, methods=["get"])
@@ -229,7 +229,7 @@ class InviteViewSet(ApiViewSet):
     )
     def create(self) -> dict[str, Any]:
         """Invite somebody to sign up."""
-        return invite_record(actions.create_invite(by=self.principal, **self.validated_data))
+        return invite_record(actions.create_invite(principal=self.principal, **self.validated_data))
 
     @operation(Level.STAFF, response=InviteRecord)
     def retrieve(self) -> dict[str, Any]:
@@ -244,10 +244,10 @@ class InviteViewSet(ApiViewSet):
     )
     def update(self) -> dict[str, Any]:
         """Change the address or the expiry of a signup invite."""
-        actions.update_invite(by=self.principal, invite=self.invite, **self.validated_data)
+        actions.update_invite(principal=self.principal, invite=self.invite, **self.validated_data)
         return invite_record(self.invite)
 
     @operation(Level.STAFF, status=204)
     def destroy(self) -> None:
         """Delete a signup invite."""
-        actions.delete_invite(by=self.principal, invite=self.invite)
+        actions.delete_invite(principal=self.principal, invite=self.invite)

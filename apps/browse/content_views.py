@@ -224,7 +224,7 @@ class BlameViewSet(FileScoped):
         throttle_key = caller_of(self.http_request, self.principal)
         lines = query["from"], query.get("to")
         blame = blame_lines(self.repo, self.revision, path, *lines, throttle_key)
-        return by_body(self.http_request, blame_record(blame, path, self.principal))
+        return by_body(self.http_request, blame_record(blame, self.repo, path, self.principal))
 
 
 class ArchiveQuery(QuerySerializer):

@@ -21,10 +21,9 @@ from apps.browse.trees import INLINE_MAX, read_file
 from apps.core.conditional import not_modified
 from apps.core.content_types import is_text, picture_type
 from apps.core.errors import Invalid
-from apps.core.file_pieces import pieces_of
+from apps.core.files import inert_headers, pieces_of
 from apps.core.json import quoted
 from apps.core.locks import give_back_connection
-from apps.core.raw_content import inert_headers
 from apps.git import exports
 from apps.git.exports import BYTES_MAX, ENTRIES_MAX, check_size
 from apps.git.run import GitTooLarge

@@ -22,7 +22,7 @@ from django.http.response import HttpResponseBase
 
 from apps.core.errors import PLAIN, Unavailable
 from apps.core.middleware import Next, error_answer
-from apps.site.addresses import address_of
+from apps.core.requests import address_of
 
 SLOW = re.compile(r"/api/v1/(?:teams|users)/[^/]+/repos/[^/]+/(?:archive|blame|compare)(?:/|\Z)")
 MOST_REFUSED = 8

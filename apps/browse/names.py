@@ -17,6 +17,7 @@ from typing import Any, Protocol, cast
 from urllib.parse import parse_qsl
 
 from django.conf import settings
+from django.db.models import Exists
 from django.http import HttpRequest
 
 from apps.browse.cache import too_expensive
@@ -68,6 +69,9 @@ class PullsOfCode(Protocol):
 
     def numbers_with(self, repo: Repo, sha: str) -> list[int]:
         """Numbers of at most ten pulls whose head or merge commit is this commit."""
+
+    def from_source_of(self, repo: Repo) -> Exists:
+        """The condition for rows with a `repo`: a pull comes from there into this repository."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What a caller may do: levels, who calls, and the access that one holds once it was granted."""
+"""Access control: levels, the caller, and access to one resource. `HasLevel` checks it in DRF."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import datetime as dt
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
+
+from rest_framework.permissions import BasePermission
 
 from apps.core.errors import Forbidden
 
 
 class Level(IntEnum):
-    """How far somebody's access to a team, a user's space or a repository goes, lowest first.
+    """Levels of access to a team, a user's space or a repository, lowest first.
 
-    An operation declares the least it needs. `PUBLIC` and `STAFF` are needs only: no sign-in at
-    all, and a member of the site's staff. `NONE` as a need means: any signed-in caller.
+    An operation declares the level that it requires. Two levels are requirements only: `PUBLIC` (no
+    sign-in) and `STAFF`. `NONE` as a requirement means any signed-in caller.
     """
 
     PUBLIC = -1
@@ -28,7 +30,7 @@ class Level(IntEnum):
 
 
 class Person(Protocol):
-    """What the lower apps need to know of a user."""
+    """The fields of a user that lower apps need."""
 
     @property
     def pk(self) -> int: ...
@@ -41,26 +43,26 @@ class Person(Protocol):
 
 
 class Principal(Protocol):
-    """Who calls, and by which credential; `apps.accounts.principal` has the class."""
+    """The caller with a credential; the class is in `apps.accounts.principal`."""
 
     @property
     def user(self) -> Person:
-        """The person; 401 for nobody and for a deactivated account."""
+        """The user; 401 without one, and for a deactivated account."""
         ...
 
     @property
     def person_id(self) -> int | None:
-        """Whose roles count; None for nobody's."""
+        """Id of the user whose roles count; None if no roles do."""
         ...
 
     @property
     def is_signed_in(self) -> bool:
-        """Whether there is a person, whose account is open."""
+        """Whether there is a user with an active account."""
         ...
 
     @property
     def reads(self) -> bool:
-        """Whether its credential lets it read at all."""
+        """Whether the credential allows any reading."""
         ...
 
     @property
@@ -70,30 +72,30 @@ class Principal(Protocol):
 
     @property
     def is_staff(self) -> bool:
-        """Whether it has the power of the site's staff."""
+        """Whether it may do whatever staff may."""
         ...
 
     @property
     def expires_at(self) -> dt.datetime | None:
-        """When the credential ends; None when it does not."""
+        """Time of the credential's expiry; None if it never expires."""
         ...
 
     def check_staff(self) -> None:
-        """403 `staff_required` for everybody else."""
+        """403 `staff_required` unless it is staff."""
         ...
 
     def check_may_change(self) -> None:
-        """401 for nobody; 403 `role_required` for a credential that only reads."""
+        """401 without a user; 403 `role_required` for a read-only credential."""
         ...
 
     def renewed(self) -> Self | None:
-        """The same, read anew from the database; None when the credential opens nothing now."""
+        """The principal, reloaded from the database; None if the credential is no longer valid."""
         ...
 
 
 @dataclass(frozen=True)
 class Access(ABC):
-    """Who, what, and how far: granted by `open_team`, `open_repo` and their like, nowhere else."""
+    """A caller's level of access to one resource. Only functions such as `open_team` grant it."""
 
     principal: Principal
     level: Level
@@ -101,27 +103,39 @@ class Access(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What it is access to, as refusals call it."""
+        """The resource, as refusals name it."""
 
     @property
     @abstractmethod
     def api_path(self) -> str:
-        """Where the resource is today, below the API's prefix."""
+        """Current path of the resource, below the API's prefix."""
 
     @property
     def moved(self) -> bool:
-        """Whether it was asked for by a former slug."""
+        """Whether the request named the resource by a former slug."""
         return False
 
-    def require(self, needed: Level) -> None:
+    def require(self, required: Level) -> None:
         """403 `role_required` below this level, 403 `forbidden` without any access."""
-        if self.level >= needed:
+        if self.level >= required:
             return
         if self.level is Level.NONE:
-            # Unnamed: by a former slug somebody would learn today's.
+            # The text does not name the resource: a former slug would reveal the current one.
             raise Forbidden("forbidden", "You have no access to this.")
         raise Forbidden(
             "role_required",
-            f"This needs {needed.name.lower()} access to {self.name}; "
+            f"This needs {required.name.lower()} access to {self.name}; "
             f"you have {self.level.name.lower()}.",
         )
+
+
+class HasLevel(BasePermission):
+    """Requires the level that the operation declares, with our errors instead of those of DRF."""
+
+    def has_permission(self, request: Any, view: Any) -> bool:
+        required: Level = view.operation.level
+        if required is Level.STAFF:
+            view.principal.check_staff()
+        elif required > Level.NONE:
+            view.access.require(required)
+        return True

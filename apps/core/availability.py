@@ -1,6 +1,6 @@
-"""Whether a name is to be had, and if not, the nearest one that is.
+"""Whether a name is available, and a suggestion if it is not.
 
-Knows no model: the caller says in one query which of some candidates are taken.
+It knows no model: the caller finds out, in one query, which candidates are taken.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ from apps.core.slugs import (
 )
 
 NUMBERS = (*range(2, 100), *(10**zeros for zeros in range(2, 10)))
-"""What is tried behind a name that is taken."""
-APART = "-_."
+"""Suffixes for a name that is taken. The powers of ten give popular names a suggestion as well,
+and one query still looks up all candidates.
+"""
+SEPARATORS = "-_."
 Taken = Callable[[list[str]], Iterable[str]]
 
 
 @extend_schema_field({"type": "string"})
 class AnyText(TextParameter):
-    """Any text at all: what cannot be a name is not available."""
+    """Any text: an invalid name is not available."""
 
     def to_internal_value(self, data: Any) -> Any:
         return data
 
 
 class SlugQuery(QuerySerializer):
-    slug = AnyText(required=False, help_text="The name in question.")
+    slug = AnyText(required=False, help_text="Name to check.")
 
 
 class Availability(RecordSerializer):
@@ -51,50 +53,51 @@ class Availability(RecordSerializer):
 
 
 @dataclass(frozen=True)
-class Naming:
-    """The rules of one sort of name. Names that differ in case alone are the same name."""
+class NameRules:
+    """The rules for names of one kind. Names that differ only in case are the same name."""
 
     problem: Callable[[str], str | None]
-    most: int
-    lower: bool = True
-    single: bool = True
-    """Whether the marks between letters and digits stand alone."""
+    max_length: int
+    is_lower: bool = True
+    has_single_separators: bool = True
+    """Whether separators stand only between letters and digits, one at a time."""
 
-    def answer(self, wanted: str | None, taken: Taken) -> Response:
-        """200 for a name that can be had, else 409 with a suggestion.
+    def answer(self, requested: str | None, taken: Taken) -> Response:
+        """200 for an available name, else 409 with a suggestion.
 
-        `taken` gets names in lower case and returns those of them that are taken.
+        `taken` gets names in lower case and returns those that are taken.
         """
-        text = wanted or ""
+        text = requested or ""
         name = text if self.problem(text) is None else self.clean(text)
         names = self.candidates(name) if name else []
-        gone = set(taken([name.lower() for name in names])) if names else set()
-        free = [name for name in names if name.lower() not in gone]
-        if wanted in free[:1]:
+        in_use = set(taken([name.lower() for name in names])) if names else set()
+        free = [name for name in names if name.lower() not in in_use]
+        if requested in free[:1]:
             return Response({"available": True, "suggestion": None})
         suggestion = free[0] if free else None
         return Response({"available": False, "suggestion": suggestion}, status=409)
 
     def clean(self, text: str) -> str:
-        """The nearest text that could be a name; empty where nothing is left of it."""
-        plain = unicodedata.normalize("NFKD", text[: 4 * self.most]).encode("ascii", "ignore")
+        """The nearest valid name; empty if no character is valid."""
+        plain = unicodedata.normalize("NFKD", text[: 4 * self.max_length]).encode("ascii", "ignore")
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", plain.decode())
-        name = name.lower() if self.lower else name
-        if self.single:
-            name = re.sub(rf"[{APART}]+", lambda found: found[0][0], name).strip(APART)
-        while name.endswith(ENDINGS) and not self.single:
+        name = name.lower() if self.is_lower else name
+        if self.has_single_separators:
+            name = re.sub(rf"[{SEPARATORS}]+", lambda match: match[0][0], name).strip(SEPARATORS)
+        while name.endswith(ENDINGS) and not self.has_single_separators:
             name = name.rpartition(".")[0]
-        return self.cut(name, self.most) if re.search("[A-Za-z0-9]", name) else ""
+        return self.cut(name, self.max_length) if re.search("[A-Za-z0-9]", name) else ""
 
     def candidates(self, name: str) -> list[str]:
-        """The name itself, then with numbers behind it, those only that are allowed."""
-        numbered = [f"{self.cut(name, self.most - len(f'-{n}'))}-{n}" for n in NUMBERS]
-        return [one for one in (name, *numbered) if self.problem(one) is None]
+        """The name, and the name with numeric suffixes, without those that are not allowed."""
+        suffixes = [f"-{number}" for number in NUMBERS]
+        numbered = [self.cut(name, self.max_length - len(suffix)) + suffix for suffix in suffixes]
+        return [candidate for candidate in (name, *numbered) if self.problem(candidate) is None]
 
-    def cut(self, name: str, most: int) -> str:
-        return name[:most].rstrip(APART) if self.single else name[:most]
+    def cut(self, name: str, length: int) -> str:
+        return name[:length].rstrip(SEPARATORS) if self.has_single_separators else name[:length]
 
 
-USERNAMES = Naming(username_problem, USERNAME_MAX, lower=False)
-TEAM_SLUGS = Naming(team_slug_problem, TEAM_SLUG_MAX)
-REPO_SLUGS = Naming(repo_slug_problem, REPO_SLUG_MAX, single=False)
+USERNAMES = NameRules(username_problem, USERNAME_MAX, is_lower=False)
+TEAM_SLUGS = NameRules(team_slug_problem, TEAM_SLUG_MAX)
+REPO_SLUGS = NameRules(repo_slug_problem, REPO_SLUG_MAX, has_single_separators=False)

@@ -1,4 +1,4 @@
-"""What an action is asked to change of a row, and what of that differs from what is stored."""
+"""Changes of a row: the given values, those that differ, and those that an event reports."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ from typing import Any
 from django.db.models import Model
 from django.forms.forms import BaseForm
 
-TOLD_MAX = 1000
-"""Characters of one value that an event tells."""
+REPORTED_MAX = 1000
+"""Maximum characters of one value in an event."""
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """The arguments that are not None; None means: leave it as it is."""
+    """The arguments that are not None; None leaves a value unchanged."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-def differing(row: Model, wanted: dict[str, Any]) -> list[str]:
-    """The names of the values that differ from what the row has."""
-    return [name for name, value in wanted.items() if getattr(row, name) != value]
+def differing(row: Model, values: dict[str, Any]) -> list[str]:
+    """The names of the values that differ from those of the row."""
+    return [name for name, value in values.items() if getattr(row, name) != value]
 
 
-def set_changed(row: Model, wanted: dict[str, Any]) -> list[str]:
+def set_changed(row: Model, values: dict[str, Any]) -> list[str]:
     """Set the values that differ, without saving; returns their names."""
-    changed = differing(row, wanted)
+    changed = differing(row, values)
     for name in changed:
-        setattr(row, name, wanted[name])
+        setattr(row, name, values[name])
     return changed
 
 
-class Told:
-    """What the event of an update tells: the names of what changed and, of these `fields`, which
-    every reader of the event may see, the values before and after. Make it once the row is locked.
+class ChangeReport:
+    """The data for the event of an update: the names of all changed fields, and the values of these
+    `fields` before and after it. Every reader of the event may see those.
+
+    Create it when the row is locked, before the row is changed.
     """
 
     def __init__(self, row: Model, *fields: str) -> None:
@@ -39,27 +41,28 @@ class Told:
         self.before = {name: getattr(row, name) for name in fields}
 
     def data(self, changed: list[str]) -> dict[str, Any]:
-        """Long texts are cut: events are kept for good, and sent to many."""
-        shown = [name for name in changed if name in self.before]
+        """The data of the event. Long texts are cut, because events are stored for good."""
+        reported = [name for name in changed if name in self.before]
         return {
             "changed": changed,
-            "before": {name: _cut(self.before[name]) for name in shown},
-            "after": {name: _cut(getattr(self.row, name)) for name in shown},
+            "before": {name: _cut(self.before[name]) for name in reported},
+            "after": {name: _cut(getattr(self.row, name)) for name in reported},
         }
 
 
 def _cut(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > TOLD_MAX:
-        return f"{value[: TOLD_MAX - 1]}…"
+    if isinstance(value, str) and len(value) > REPORTED_MAX:
+        return f"{value[: REPORTED_MAX - 1]}…"
     return value
 
 
-def compare_with_what_was_shown(form: BaseForm) -> None:
-    """Let `changed_data` of a form be what its reader changed on the page, however old that is.
+def compare_with_page(form: BaseForm) -> None:
+    """Let `changed_data` of a form be the fields that its user changed on the page, even if the
+    stored values have changed since then.
 
-    What was shown is sent along, in hidden inputs of Django's. Where it is missing, as on a page
-    from before an upgrade, the form compares with what is stored now.
+    Hidden inputs of Django's send the initial values of the page. If they are missing, as on a page
+    from before an upgrade, the form compares with the stored values.
     """
     for name, field in form.fields.items():
-        shown = form.add_initial_prefix(name)
-        field.show_hidden_initial = not form.is_bound or shown in form.data
+        hidden = form.add_initial_prefix(name)
+        field.show_hidden_initial = not form.is_bound or hidden in form.data

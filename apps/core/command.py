@@ -1,4 +1,4 @@
-"""A management command that fails with one line on standard error."""
+"""Management commands that fail with one line on standard error."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from apps.core.errors import ApiError
 
 
 class Command(BaseCommand):
-    """Turns a refusal into a CommandError of one line; subclasses implement `run`."""
+    """Turns errors into a CommandError of one line; subclasses implement `run`."""
 
-    requires_system_checks = []  # they load every view, which takes longer than the work
+    requires_system_checks = []  # they load every view, which takes longer than the command
 
     def handle(self, *args: Any, **options: Any) -> str | None:
         try:
@@ -27,7 +27,7 @@ class Command(BaseCommand):
             raise one_line(f"{error} (Has manage.py migrate been run?)") from error
 
     def run(self, **options: Any) -> str | None:
-        """The command's work; returns the text to print."""
+        """Do the work of the command; return the text to print."""
         raise NotImplementedError
 
 

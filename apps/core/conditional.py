@@ -1,4 +1,4 @@
-"""ETags, and 304 for clients that have the answer.
+"""ETags, and 304 for clients that have the current answer.
 
 Django's `get_conditional_response` also answers `If-Match`, with a 412 that has no error body.
 """
@@ -18,9 +18,9 @@ from rest_framework.response import Response
 from apps.core import json
 
 VERSION = 2
-"""Raised when records, or archives, get another form."""
+"""Raise it when records or archives change their form."""
 CACHE_CONTROL = "private, no-cache"
-"""Ask each time: access may be lost."""
+"""Clients ask each time: access may be lost."""
 
 
 def by_names(
@@ -30,25 +30,25 @@ def by_names(
     *,
     check: Callable[[], Any] | None = None,
 ) -> HttpResponseBase:
-    """What `answer` gives, a record or an answer, unless the client has it: then 304.
+    """The record or response that `answer` makes; 304 if the client has it.
 
-    `names` are all full object names that the answer follows from. Only for answers that git
-    decides alone. The caller has asked for access before. `check` refuses what `answer` would, for
-    an answer that holds a git until it has been sent: who sends `*` is sent none.
+    Only for answers that depend on git objects alone: `names` are the full names of all of them.
+    The caller has checked access. `check` raises the errors of `answer` without making it, for a
+    client that sends `*`: it gets no response, which might hold a git process.
     """
     query = sorted((name, values) for name, values in request.GET.lists())
     text = repr((VERSION, request.path, query, names))
     tag = etag_of(text.encode("utf-8", "backslashreplace"))
-    if tag in known_tags(request):
+    if tag in sent_tags(request):
         return unchanged(tag)
-    if "*" in known_tags(request):
+    if "*" in sent_tags(request):
         (check or answer)()
         return unchanged(tag)
     return tagged(answer(), tag)
 
 
 def by_body(request: HttpRequest, record: Any) -> HttpResponseBase:
-    """This record, unless the client has it: for answers in which rows speak too."""
+    """The record, or 304 if the client has it: for answers that depend on rows as well."""
     body = json.dumps(record)
     tag = etag_of(body)
     answer = HttpResponse(body, content_type="application/json")
@@ -60,25 +60,24 @@ def etag_of(content: bytes) -> str:
     return f'"{hashlib.sha256(content).hexdigest()[:40]}"'
 
 
-def known_tags(request: HttpRequest) -> set[str]:
-    """The tags that the client has sent; `*` stands for any."""
-    sent = parse_etags(request.headers.get("If-None-Match", ""))
-    return {tag.removeprefix("W/") for tag in sent}
+def sent_tags(request: HttpRequest) -> set[str]:
+    """The tags of If-None-Match; `*` stands for any."""
+    tags = parse_etags(request.headers.get("If-None-Match", ""))
+    return {tag.removeprefix("W/") for tag in tags}
 
 
 def not_modified(
     request: HttpRequest, tag: str, headers: Mapping[str, str] = MappingProxyType({})
 ) -> HttpResponseNotModified | None:
     """304 if If-None-Match matches, else None. Call it only once the resource is known to exist."""
-    return None if known_tags(request).isdisjoint({tag, "*"}) else unchanged(tag, headers)
+    return None if sent_tags(request).isdisjoint({tag, "*"}) else unchanged(tag, headers)
 
 
 def unchanged(
     tag: str, headers: Mapping[str, str] = MappingProxyType({})
 ) -> HttpResponseNotModified:
-    """304, with these headers beside those of every tagged answer."""
-    both = {"Cache-Control": CACHE_CONTROL, **headers, "ETag": tag}
-    return HttpResponseNotModified(headers=both)
+    """304 with these headers and those of every answer with a tag."""
+    return HttpResponseNotModified(headers={"Cache-Control": CACHE_CONTROL, **headers, "ETag": tag})
 
 
 def tagged(answer: Any, tag: str) -> HttpResponseBase:

@@ -1,4 +1,4 @@
-"""Content types by the first bytes of a file."""
+"""Content types, detected by the first bytes of a file."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ PICTURES = {
     "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
     "image/avif": re.compile(rb"....ftypavi[fs]", re.DOTALL),
 }
-"""Types that a browser may show by itself, because none of them can run anything."""
+"""Types that a browser may show inline, because they contain no code."""
 PIECE = 65536
 
 
 def picture_type(start: bytes) -> str | None:
-    """The type of a picture; None for anything else."""
-    return next((kind for kind, begin in PICTURES.items() if begin.match(start)), None)
+    """The content type of a picture; None if it is not one."""
+    return next((kind for kind, magic in PICTURES.items() if magic.match(start)), None)
 
 
 def is_text(content: bytes, *, is_whole: bool = True) -> bool:
-    """Whether this is UTF-8 without NUL. Unless it is whole, the last character may be cut off.
+    """Whether this is UTF-8 without NUL. If it is not whole, the last character may be incomplete.
 
-    It is decoded in pieces: decoded at once, a large file may take four times its size.
+    It is decoded in pieces: decoding a large file at once may take four times its size.
     """
-    reader = codecs.getincrementaldecoder("utf-8")()
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         for start in range(0, len(content), PIECE):
-            reader.decode(content[start : start + PIECE])
-        reader.decode(b"", final=is_whole)
+            decoder.decode(content[start : start + PIECE])
+        decoder.decode(b"", final=is_whole)
     except UnicodeDecodeError:
         return False
     return b"\0" not in content

@@ -1,4 +1,4 @@
-"""Characters that make a name look like another one."""
+"""Control characters, which make a name look like another one."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ CHARACTERS = (
 """Joiners and variation selectors are not among them, because emoji and some scripts need them."""
 _CONTROL = re.compile(f"[{CHARACTERS}]")
 NO_CONTROLS = f"[^{CHARACTERS}]*"
-"""The regular expression of a name without them."""
+"""Regular expression of a name without control characters."""
 
 
 def name_problem(name: str) -> str | None:
-    """Why this cannot be a title, or the name of something; None when it can."""
+    """Why this is not a valid name or title; None if it is."""
     return f"This contains {CONTROLS}." if has_controls(name) else None
 
 
 def without_controls(text: str) -> str:
-    """The text without them."""
+    """The text without control characters."""
     return _CONTROL.sub("", text)
 
 
 def has_controls(name: str) -> bool:
-    """Whether a name has `CONTROLS`."""
+    """Whether a name has control characters."""
     return _CONTROL.search(name) is not None

@@ -1,4 +1,4 @@
-"""Humantime durations and points in time as people write them."""
+"""Durations and times in the forms that people write."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ FORM = (
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
     r"(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
-"""What a duration or a time with offset looks like, for the OpenAPI document."""
-WHAT = 'a duration such as "3 days" or "1h 30m", of at most 10 years'
+"""Regular expression of a duration, or a time with offset, for the OpenAPI document."""
+EXPECTED = 'a duration such as "3 days" or "1h 30m", of at most 10 years'
 
 
 def parse_duration(text: str) -> dt.timedelta:
-    """A sum of `<int><unit>`, 0 s to 10 years; `m` is minutes, `M` months. `ValueError` if not."""
+    """A sum of `<int><unit>`, 0 s to 10 years; `m` is minutes, `M` months. Else `ValueError`."""
     total, position = 0.0, 0
     while part := PART.match(text, position):
         total += int(part[1]) * _seconds(part[2])
         position = part.end()
     if not text.strip() or position != len(text) or total > LONGEST.total_seconds():
-        raise ValueError(f"Must be {WHAT}.")
+        raise ValueError(f"Must be {EXPECTED}.")
     return dt.timedelta(seconds=total)
 
 
@@ -77,17 +77,17 @@ def _seconds(unit: str) -> float:
 def parse_future(text: str) -> dt.datetime:
     """A duration from now, or an ISO 8601 time with offset; `ValueError` unless in the future."""
     now = timezone.now()
-    moment = _iso(text) if "-" in text or ":" in text else now + parse_duration(text)
-    if moment <= now:
+    time = _iso(text) if "-" in text or ":" in text else now + parse_duration(text)
+    if time <= now:
         raise ValueError("Must be in the future.")
-    return moment
+    return time
 
 
 def _iso(text: str) -> dt.datetime:
-    moment = parse_datetime(text.replace("z", "Z"))
-    if moment is None or moment.tzinfo is None:
-        raise ValueError(f"Must be an ISO 8601 time with an offset, or {WHAT}.")
+    time = parse_datetime(text.replace("z", "Z"))
+    if time is None or time.tzinfo is None:
+        raise ValueError(f"Must be an ISO 8601 time with an offset, or {EXPECTED}.")
     try:
-        return moment.astimezone(dt.UTC)
+        return time.astimezone(dt.UTC)
     except OverflowError:
         raise ValueError("Is out of range.") from None

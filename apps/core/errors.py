@@ -1,4 +1,4 @@
-"""The errors that actions and rules raise, and their one form on the wire: ErrorBody.
+"""The errors that actions and rules raise, and their form in answers: ErrorBody.
 
 docs/api.md lists all codes with their statuses.
 """
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class ApiError(Exception):
-    """A refusal: `status`, machine `code`, text for people, and what else the body carries."""
+    """A refusal with a status, a code for programs and a text for people."""
 
     status = 500
 
@@ -41,7 +41,7 @@ class ApiError(Exception):
         self.conflict_paths = conflict_paths
 
     def body(self) -> dict[str, Any]:
-        """The ErrorBody; `conflict_paths` only where there are some to name."""
+        """The ErrorBody; with `conflict_paths` only if there are any."""
         body: dict[str, Any] = {"error": self.code, "detail": self.detail}
         if self.conflict_paths is not None:
             body["conflict_paths"] = self.conflict_paths
@@ -49,7 +49,7 @@ class ApiError(Exception):
 
 
 class Moved(ApiError):
-    """301: the path has a former slug of something that is elsewhere now."""
+    """301: the path has a former slug."""
 
     status = 301
 
@@ -62,7 +62,7 @@ class BadRequest(ApiError):
 
 
 class Unauthenticated(ApiError):
-    """401; `WWW-Authenticate` names both ways to send a token."""
+    """401; `WWW-Authenticate` names both schemes for a token."""
 
     status = 401
 
@@ -119,7 +119,7 @@ PLAIN = {
 
 
 def plain_error(status: int) -> ApiError:
-    """The error for a bare status code, for answers that Django or a server made."""
+    """The error for a status alone, for answers of Django or of a server."""
     code, detail = PLAIN.get(status, PLAIN[500 if status >= 500 else 400])
     error = ApiError(code, detail)
     error.status = status
@@ -134,35 +134,34 @@ def method_not_allowed(methods: list[str]) -> ApiError:
 
 
 def unavailable() -> Unavailable:
-    """503 for a lock or a database that was not to be had in time, or a git that failed."""
+    """503 for a lock or a database that was not available in time, or for a failure of git."""
     return Unavailable(*PLAIN[503], headers={"Retry-After": "1"})
 
 
 FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FULL_SQLSTATE = "53100"
 FULL_SQLITE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
-"""How files, PostgreSQL (`disk_full`) and SQLite say that there is no space left. `EFBIG` is a
-limit that the operator has set."""
+"""The codes of files, PostgreSQL (`disk_full`) and SQLite for a full disk. `EFBIG` is a limit of
+the operator.
+"""
 
 
 def storage_full() -> Unavailable:
-    """503 while the server's disk takes no more: somebody has to make room."""
-    text = (
-        "The server has no disk space left, so nothing was saved. Its operators have to free some."
-    )
+    """503 while the server's disk is full."""
+    text = "The server has no disk space left, so nothing was saved. Its operators must free some."
     return Unavailable("storage_full", text, headers={"Retry-After": "60"})
 
 
 def git_failed(error: GitError) -> Unavailable:
-    """503 for a git that failed, and may succeed the next time."""
+    """503 for a failure of git, which may succeed the next time."""
     return storage_full() if isinstance(error, GitDiskFull) else unavailable()
 
 
 def is_storage_full(exception: BaseException) -> bool:
-    """Whether a disk without space, or without quota, is the cause."""
+    """Whether a full disk, or a used-up quota, is the cause."""
     if isinstance(exception, OSError):
         return exception.errno in FULL_ERRNOS
-    if isinstance(exception, DatabaseError):  # Django's has the driver's as its cause
+    if isinstance(exception, DatabaseError):  # its cause is the error of the driver
         cause = exception.__cause__
         return (
             getattr(cause, "sqlstate", None) == FULL_SQLSTATE
@@ -182,7 +181,7 @@ STATUS_OF: tuple[tuple[type[Exception], int], ...] = (
 
 
 def as_api_error(exception: BaseException) -> ApiError | None:
-    """The ApiError that answers this exception; None for a defect, which becomes a 500."""
+    """The ApiError for this exception; None for a defect, which becomes a 500."""
     if isinstance(exception, ApiError):
         return exception
     if is_storage_full(exception):
@@ -191,9 +190,9 @@ def as_api_error(exception: BaseException) -> ApiError | None:
     if isinstance(exception, OperationalError):
         return unavailable()
     if isinstance(exception, GitError):
-        # The repository has gone meanwhile, or git was packing it; or an object is damaged, and
-        # somebody has to look at it.
-        logger.error("git could not tell", exc_info=exception)
+        # The repository was deleted meanwhile, or git was packing it. Or an object is damaged, and
+        # an operator has to look at it.
+        logger.error("git failed", exc_info=exception)
         return unavailable()
     if isinstance(exception, Missing):
         return NotFound("not_found", str(exception))

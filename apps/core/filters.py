@@ -1,6 +1,4 @@
-"""List filters of django-filter, as strict as a request's body: a value outside a filter's words is
-a 422.
-"""
+"""List filters of django-filter, as strict as request bodies: an invalid value is a 422."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from apps.core.serializers import NO_NUL, not_one_of
 
 
 class StrictFormField(forms.Field):
-    """A form field that all forms share: nothing changes one after it was made."""
+    """A form field that all forms share, because nothing changes it after its creation."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
@@ -37,7 +35,7 @@ class StrictTextFormField(StrictFormField):
 
 
 class StrictChoiceFormField(StrictFormField):
-    """One word of a closed list; an empty text is none of them."""
+    """One word of a closed list, which has no empty word."""
 
     def __init__(self, *, choices: Any, **options: Any) -> None:
         super().__init__(**options)
@@ -50,7 +48,7 @@ class StrictChoiceFormField(StrictFormField):
 
 
 class StrictChoicesFormField(StrictChoiceFormField):
-    """Words of a closed list: a parameter that may be repeated."""
+    """Words of a closed list, for a parameter that may be repeated."""
 
     widget = forms.MultipleHiddenInput
 
@@ -59,23 +57,23 @@ class StrictChoicesFormField(StrictChoiceFormField):
 
 
 def describe(field: Any, schema: dict[str, Any]) -> None:
-    """Tell drf-spectacular the schema of a filter."""
+    """Set the schema of a filter for drf-spectacular."""
     extend_schema_field(schema)(field)
 
 
 class StrictFilter(filters.Filter):
-    """A filter of which each FilterSet has a copy, whose choices and form field are the same: to
-    copy these took longer than to check and apply them.
+    """A filter whose copies, one for each FilterSet, share choices and form field: copying these
+    took longer than checking and applying them.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        twin = copy(self)
-        twin.method = self.method  # of the copy's own FilterSet
-        return twin
+        copied = copy(self)
+        copied.method = self.method  # a property, bound to the FilterSet of the copy
+        return copied
 
 
 class TextFilter(StrictFilter):
-    """Filters by a text; an empty one filters nothing."""
+    """Filters by a text; an empty text is no filter."""
 
     field_class = StrictTextFormField
 
@@ -92,7 +90,7 @@ class SearchFilter(TextFilter):
 
 
 class WordFilter(StrictFilter):
-    """Filters by a word of a closed list, by equality with the column of its name or a method."""
+    """Filters by a word of a closed list: compared with the column of its name, or by a method."""
 
     field_class = StrictChoiceFormField
 
@@ -104,7 +102,7 @@ class WordFilter(StrictFilter):
 
 
 class WordsFilter(StrictFilter, filters.MultipleChoiceFilter):
-    """Filters by any of several words of a closed list: the parameter may be repeated."""
+    """Filters by several words of a closed list, any of which may match."""
 
     field_class = StrictChoicesFormField
 
@@ -126,15 +124,15 @@ class OrderingFilter(WordFilter):
 
 
 class StrictFilterSet(FilterSet):
-    """The filters of a list. Only those that a request names are made: all would take too long."""
+    """The filters of a list. Only those in the request are created: all would take too long."""
 
     def __init__(self, data: QueryDict, *args: Any, **options: Any) -> None:
-        every = type(self).base_filters
-        self.base_filters = OrderedDict((name, every[name]) for name in every if name in data)
+        declared = type(self).base_filters
+        self.base_filters = OrderedDict((name, declared[name]) for name in declared if name in data)
         super().__init__(data, *args, **options)
 
     def get_form_class(self) -> type[forms.Form]:
-        """The form that checks these filters: made once, since each of its forms has own fields."""
+        """The form class that checks these filters, cached: each of its forms copies the fields."""
         return _form_class(type(self), tuple(self.base_filters))
 
 
@@ -145,14 +143,16 @@ def _form_class(kind: type[FilterSet], names: tuple[str, ...]) -> type[forms.For
 
 
 class StrictFilterBackend(DjangoFilterBackend):
-    """Checks the filters before the operation acts, and applies them to its list."""
+    """Checks the filters before the operation runs, and applies them to its list."""
 
     def validate(self, request: Any, view: Any) -> StrictFilterSet | None:
-        """The checked filters of a request, None without any; 422 names what is wrong."""
-        chosen: Any = self.get_filterset_class(view, view.queryset)
-        if chosen is None or chosen.base_filters.keys().isdisjoint(request.query_params):
+        """The checked filters of a request, None without any; 422 for an invalid value."""
+        filterset_class: Any = self.get_filterset_class(view, view.queryset)
+        if filterset_class is None or filterset_class.base_filters.keys().isdisjoint(
+            request.query_params
+        ):
             return None
-        filterset: StrictFilterSet = chosen(
+        filterset: StrictFilterSet = filterset_class(
             request.query_params, queryset=view.queryset, request=request
         )
         if filterset.errors:
@@ -161,5 +161,5 @@ class StrictFilterBackend(DjangoFilterBackend):
         return filterset
 
     def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:
-        """What the operation lists, filtered by what `validate` found."""
+        """The queryset of a list, with the checked filters applied."""
         return queryset if view.filterset is None else view.filterset.filter_queryset(queryset)

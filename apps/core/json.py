@@ -1,4 +1,4 @@
-"""The one JSON writer and reader: answers, stream frames and request bodies agree by it."""
+"""JSON for answers, stream frames and request bodies."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import orjson
 
-WRITTEN_APART = re.compile(rb'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|(?:\.\d{6})?[+-]\d\d:\d\d)"')
-"""How orjson ends a time of a whole second, or one that is not in UTC."""
+OTHER_FORM = re.compile(rb'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|(?:\.\d{6})?[+-]\d\d:\d\d)"')
+"""A time that orjson writes in another form: a whole second, or one that is not in UTC."""
 
 
-def timestamp(moment: dt.datetime) -> str:
-    """UTC with `Z` and microseconds, also when they are zero."""
-    return moment.astimezone(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+def timestamp(time: dt.datetime) -> str:
+    """UTC with `Z` and microseconds, even if they are zero."""
+    return time.astimezone(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _default(value: object) -> str:
@@ -26,26 +26,26 @@ def _default(value: object) -> str:
 
 
 def dumps(value: object) -> bytes:
-    """Compact UTF-8 JSON. Knows dict, list, str, int, bool, None, UUID, StrEnum and datetime.
+    """Compact UTF-8 JSON of dict, list, str, int, bool, None, UUID, StrEnum and datetime.
 
-    orjson writes times ten times as fast as `timestamp`, all alike but those of `WRITTEN_APART`.
-    A naive time counts as UTC; there is none.
+    orjson writes times ten times as fast as `timestamp`, and in the same form but for those that
+    `OTHER_FORM` matches. A naive time would count as UTC; there is none.
     """
     text = orjson.dumps(value, None, orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC)
-    if WRITTEN_APART.search(text):
+    if OTHER_FORM.search(text):
         return orjson.dumps(value, _default, orjson.OPT_PASSTHROUGH_DATETIME)
     return text
 
 
 def canonical(value: object) -> bytes:
-    """The same text for all objects that are equal as JSON, whatever the order of properties."""
+    """JSON with sorted keys: equal objects give the same text."""
     return orjson.dumps(value, None, orjson.OPT_SORT_KEYS)
 
 
-def quoted(text: str, most: int = 100) -> str:
-    """A client's text as a JSON string for a line of ours; cut after `most` characters."""
-    shown = dumps(text[:most]).decode()
-    return shown if len(text) <= most else f'{shown[:-1]}…"'
+def quoted(text: str, max_length: int = 100) -> str:
+    """A client's text as a JSON string for a message; cut after `max_length` characters."""
+    string = dumps(text[:max_length]).decode()
+    return string if len(text) <= max_length else f'{string[:-1]}…"'
 
 
 def loads(text: bytes) -> Any:
@@ -57,9 +57,9 @@ def loads(text: bytes) -> Any:
 
 
 def loads_body(text: bytes) -> Any:
-    """The same for a client's text, in which no object may name a key twice.
+    """As `loads`, for a client's text, in which no object may repeat a key.
 
-    orjson keeps the last of them without a word, and bounds the depth for the standard parser.
+    orjson would silently take the last one. It has limited the depth for the standard parser.
     """
     value = loads(text)
     try:

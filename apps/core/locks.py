@@ -14,39 +14,39 @@ from django.db.transaction import TransactionManagementError
 from apps.core.errors import NotFound
 from apps.core.statements import Parameter, Statement
 
-MOMENT = 25
-"""Milliseconds in which a short write of somebody else ends."""
+SHORT_WAIT = 25
+"""Milliseconds in which a short write of another transaction ends."""
 
 
 def lock(row: Model) -> None:
-    """Read the row again `FOR UPDATE` inside the caller's transaction.
+    """Lock the row until the caller's transaction ends, and reload it. 404 if it was deleted.
 
-    Parents it was reached through stay attached, so that nothing is fetched twice. On SQLite the
-    transaction itself is the lock (`BEGIN IMMEDIATE`). 404 when the row has gone meanwhile.
-    It is `FOR NO KEY UPDATE`, under which others may write rows that point here. They would wait
-    at their commit otherwise, holding the event lock that the holder of this one asks for next.
+    Related objects of the row stay loaded. On SQLite the transaction itself is the lock (`BEGIN
+    IMMEDIATE`). On PostgreSQL the lock is `FOR NO KEY UPDATE`, under which others may write rows
+    that refer to this one: with `FOR UPDATE` they would wait at their commit, and hold the event
+    lock that the holder of this lock takes next.
     """
     if not connection.in_atomic_block:
         raise TransactionManagementError("A lock ends with its transaction; there is none.")
-    fresh = _again(type(row)).first(pk=row.pk)
-    if fresh is None:
+    current = _locking_select(type(row)).first(pk=row.pk)
+    if current is None:
         raise NotFound("not_found", "This has since been deleted.")
     deferred = row.get_deferred_fields()
     for field in row._meta.concrete_fields:
-        value = getattr(fresh, field.attname)
+        value = getattr(current, field.attname)
         if field.attname in deferred or getattr(row, field.attname) != value:
             setattr(row, field.attname, value)
 
 
 @cache
-def _again(model: type[Model]) -> Statement:
+def _locking_select(model: type[Model]) -> Statement:
     """Selects a row by its key `FOR NO KEY UPDATE`."""
     rows = model._base_manager.select_for_update(of=("self",), no_key=True)
     return Statement(lambda: rows.filter(pk=Parameter("pk")))
 
 
 def hold(name: str) -> None:
-    """Hold the lock of this name until the caller's transaction ends, for what has no row to lock.
+    """Take a lock by name until the caller's transaction ends, if there is no row to lock.
 
     On SQLite the transaction itself is the lock. Take it after the locks of rows, and before an
     event is recorded.
@@ -63,12 +63,12 @@ def hold(name: str) -> None:
 
 @contextmanager
 def without_waiting() -> Iterator[None]:
-    """A transaction that waits for others for `MOMENT` milliseconds at most, for what can be left
-    undone: `OperationalError` where they hold a lock for longer.
+    """A transaction for optional work, which waits at most `SHORT_WAIT` milliseconds for a lock;
+    then `OperationalError`.
     """
     if connection.vendor == "sqlite":
-        usual = int(connection.settings_dict["OPTIONS"].get("timeout", 5) * 1000)
-        before, after = f"PRAGMA busy_timeout = {MOMENT}", f"PRAGMA busy_timeout = {usual}"
+        timeout = int(connection.settings_dict["OPTIONS"].get("timeout", 5) * 1000)
+        before, after = f"PRAGMA busy_timeout = {SHORT_WAIT}", f"PRAGMA busy_timeout = {timeout}"
         _execute(before)
         try:
             with transaction.atomic():
@@ -77,9 +77,9 @@ def without_waiting() -> Iterator[None]:
             _execute(after)
         return
     with transaction.atomic():
-        _execute(f"SET LOCAL lock_timeout = {MOMENT}")
+        _execute(f"SET LOCAL lock_timeout = {SHORT_WAIT}")
         yield
-        _execute("SET LOCAL lock_timeout TO DEFAULT")  # inside another transaction it would stay
+        _execute("SET LOCAL lock_timeout TO DEFAULT")  # an outer transaction would keep it
 
 
 def _execute(statement: str) -> None:
@@ -88,10 +88,10 @@ def _execute(statement: str) -> None:
 
 
 def give_back_connection() -> None:
-    """Return this thread's database connection before minutes of work without it.
+    """Return this thread's database connection to the pool before minutes of work without it.
 
-    The next query takes one again. Inside a transaction nothing happens, nor on SQLite, where a
-    connection is a file of this thread's own and opening it again only takes time.
+    The next query takes another one. Does nothing inside a transaction, and nothing on SQLite,
+    where each thread has a connection of its own and opening another only takes time.
     """
     if connection.vendor != "sqlite" and not connection.in_atomic_block:
         connection.close()

@@ -1,4 +1,4 @@
-"""Finding what a path names, with a 404 that says which part of it is not there."""
+"""Lookups by the names in a path, with a 404 that says which of them does not exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.core.json import quoted
 
 
 class Missing(Http404):
-    """404 whose text is for the client: raise it where they may know that there is none."""
+    """404 with a text for the client: raise it if the client may know that there is none."""
 
     def __init__(self, noun: str, name: object, place: str = "") -> None:
         text = name if isinstance(name, int) else quoted(str(name))
@@ -19,7 +19,7 @@ class Missing(Http404):
 
 
 def get_or_missing(rows: Any, noun: str, place: str = "", **named: Any) -> Any:
-    """The one row that is `named`, by one condition; raises `Missing`."""
+    """The row that matches `named`, a single condition; raises `Missing`."""
     try:
         return get_object_or_404(rows, **named)
     except Http404:

@@ -1,4 +1,4 @@
-"""Sending one message by mail, as `EMAIL_URL` says."""
+"""Sends e-mail by the server of `EMAIL_URL`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ logger = logging.getLogger(__name__)
 
 
 def send(to: str, subject: str, text: str, headers: Mapping[str, str] | None = None) -> bool:
-    """Send a text to an address; False when it could not be sent, which is logged without it.
+    """Send a text to an address. If that fails, log it without the address and return False.
 
-    Takes up to `EMAIL_TIMEOUT` seconds for each step of the protocol: not for a request.
+    Each step of the protocol may take `EMAIL_TIMEOUT` seconds: do not call it in a request.
     """
     subject = without_controls(" ".join(subject.split()))  # of a title from before their rule
     try:
         EmailMessage(subject, text, to=[to], headers=dict(headers or {})).send()
-    except Exception as error:  # whatever the way out is, and its text may hold the address
+    except Exception as error:  # of any backend; its text may contain the address
         logger.error("A message could not be sent: %s", type(error).__name__)
         return False
     return True

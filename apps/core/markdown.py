@@ -1,7 +1,7 @@
-"""Markdown as HTML that is safe to show: rendered once when written, and kept beside its text.
+"""Renders Markdown to safe HTML, once when a text is written; the HTML is stored beside the text.
 
-What might refer to something (`#12`, `@ada`, a commit) is marked in the kept HTML. Each reader gets
-links for those marks that lead to what that reader may see, and the bare text for the others.
+Possible references (`#12`, `@ada`, a commit) are marked in the stored HTML. For each reader, marks
+of objects that the reader may see become links, and the others plain text.
 """
 
 from __future__ import annotations
@@ -20,30 +20,28 @@ from markdown_it.common.utils import unescapeAll
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
-from apps.core.emoji import EMOJI
-from apps.core.highlighting import CLASSES, highlight
-from apps.core.lexers import Budget
+from apps.core.lexers import CLASSES, Budget, highlight
 
 VERSION = 3
-"""What is kept from another version is rendered anew when it is read: raise it with each change of
-what comes out."""
+"""Raise it with each change of the HTML: HTML of another version is rendered again on reading."""
 MARKERS = re.compile(r"[\[\]!*_`~<&\\|\n]")
 MARKERS_MAX = 12_000
-"""Signs of Markdown and lines in one text. No person writes more of them; each takes 30 µs."""
+"""Maximum signs of Markdown and lines in one text. Nobody writes more of them; each takes 30 µs."""
 HTML_FREE = 32 * 1024
 HTML_FACTOR = 6
-"""HTML of a text may have `HTML_FREE` characters and so many for each of the text. No person writes
-more than that; empty cells of tables, say, are many for each."""
+"""The HTML of a text may have `HTML_FREE` characters, and `HTML_FACTOR` for each character of the
+text. Nobody writes more, but empty cells of tables, for example, would give more.
+"""
 RAW_TAGS_MAX = 200
-"""Tags of HTML in one text: with more, an HTML parser may repeat them a million times."""
+"""Maximum HTML tags in one text: an HTML parser may repeat more of them a million times."""
 ADDRESSES_MAX = 256 * 1024
-"""Characters of all addresses in one text, which a definition may repeat without end."""
+"""Maximum characters of all addresses in one text: a link definition can be repeated endlessly."""
 CODE_SECONDS_MAX = 1.0
-"""Limits the processor time that colouring all code of one text may take; the rest stays plain."""
+"""Maximum processor time for colouring all code of one text; the rest stays plain."""
 REFERENCES_MAX = 50
-"""Different references in one text, beside names; those that follow stay text."""
+"""Maximum different references in one text, besides names; further ones stay text."""
 NAMES_MAX = 51
-"""Different names behind an @ in one text: one more than may be pinged, so that too many show."""
+"""Maximum different names behind an @ in one text: one more than may be pinged, to detect that."""
 
 NAMES = """
     a abbr b blockquote br caption code col colgroup dd del details dfn div dl dt em h1 h2 h3 h4 h5
@@ -72,26 +70,26 @@ TASK = re.compile(r"\[([ xX])\][ \t]")
 ALIGN = re.compile(r"text-align:(left|center|right)")
 
 TAG = re.compile(r'(<(?:[^"<>]|"[^"]*")*>)')
-"""A tag as the sanitizer writes it, which puts each value into double quotes."""
+"""A tag in the form of the sanitizer, which puts each value into double quotes."""
 TAG_NAME = re.compile(r"</?([a-z0-9]+)")
 ATTRIBUTE = re.compile(r' ([a-z]+)="([^"]*)"')
 UPLOAD = re.compile(r"(?:/api/v1)?/uploads/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/content")
 ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")
-"""The beginning of an address that is the same wherever its text stands."""
+"""The beginning of an address that does not depend on the place of its text."""
 QUIET = {"a", "code", "pre", "kbd", "samp", "tt"}
-"""Inside of these nothing is a reference."""
+"""Elements without references inside."""
 DIRECTED = {"blockquote", "caption", "dd", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "li"}
 DIRECTED |= {"ol", "p", "summary", "table", "td", "th", "ul"}
-"""Elements whose direction is that of their text, in a text that has letters for both."""
+"""Elements with the direction of their own text, if the whole text has right-to-left letters."""
 RIGHT_TO_LEFT = re.compile(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
 SCROLLED = '<div class="table-scroll" tabindex="0" role="group" aria-label="Table">'
-"""Around each table: a wide one can be moved by keys as well. No text has such an element."""
+"""Wraps each table, so that a wide one can be scrolled with keys. No text can contain it."""
 HOST = re.compile(r"https?://([^/?#@\\]+)(/.*)")
 ENDS_SENTENCE = "?!.,:;*_~'"
 LINK_MAX = 2000
-"""Characters of a bare address; a longer one stays text."""
+"""Maximum characters of a bare address; a longer one stays text."""
 REFERENCE = re.compile(
     r"(?<![\w/#@.:&-])(?:"
     r"(?:(?P<repo>(?:teams|users)/[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,100})?"
@@ -105,34 +103,56 @@ INLINE = re.compile(
     r"|(?<![\w:]):(?P<emoji>[a-z0-9_+-]{1,30}):(?!\w)"
     rf"|{REFERENCE.pattern}"
 )
+EMOJI_BY_NAME = """
+    +1 👍 -1 👎 100 💯 alien 👽 ambulance 🚑️ anger 💢 art 🎨 beer 🍺 bell 🔔 birthday 🎂
+    blush 😊 bomb 💣 book 📖 bookmark 🔖 boom 💥 broken_heart 💔 bug 🐛 bulb 💡 cake 🍰 calendar 📆
+    camera 📷 cat 🐱 chart_with_upwards_trend 📈 clap 👏 clipboard 📋 cloud ☁️ coffee ☕ computer 💻
+    confetti_ball 🎊 confused 😕 construction 🚧 cry 😢 dog 🐶 email 📧 exclamation ❗
+    eyes 👀 facepalm 🤦 fire 🔥 ghost 👻 gift 🎁 globe_with_meridians 🌐 grin 😁
+    grinning 😀 hammer 🔨 hand ✋ heart ❤️ heart_eyes 😍 heavy_check_mark ✔️ hourglass ⌛
+    hugs 🤗 innocent 😇 joy 😂 key 🔑 laughing 😆 link 🔗 lock 🔒
+    loudspeaker 📢 mag 🔍 mega 📣 memo 📝 muscle 💪 no_entry ⛔ ok_hand 👌
+    open_mouth 😮 package 📦 paperclip 📎 pencil 📝 pencil2 ✏️ point_down 👇 point_left 👈
+    point_right 👉 point_up ☝️ pray 🙏 pushpin 📌 question ❓ rage 😡 rainbow 🌈 raised_hands 🙌
+    recycle ♻️ robot 🤖 rocket 🚀 rofl 🤣 rotating_light 🚨 scream 😱 seedling 🌱
+    shield 🛡️ shrug 🤷 skull 💀 sleeping 😴 smile 😄 smiley 😃 smirk 😏 snail 🐌 snake 🐍
+    snowflake ❄️ sob 😭 sparkles ✨ star ⭐ stop_sign 🛑 sunglasses 😎 sunny ☀️ sweat_smile 😅
+    tada 🎉
+    thinking 🤔 thumbsdown 👎 thumbsup 👍 trophy 🏆 truck 🚚 turtle 🐢 warning ⚠️ wastebasket 🗑️
+    wave 👋
+    white_check_mark ✅ wink 😉 wrench 🔧 x ❌ yum 😋 zap ⚡ zzz 💤
+"""
+_PAIRS = EMOJI_BY_NAME.split()
+EMOJI = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
+"""By the names that people write between colons, as on other forges."""
 MARK = re.compile(r"<ref>([^<]*)</ref>")
-"""Around each reference in kept HTML. No text has such marks: the sanitizer lets none through."""
+"""Marks a reference in stored HTML. The sanitizer removes such marks from texts."""
 
 
-Known = dict[bool, set[str]]
-"""The names behind an @ that a text has marked, by True, and all else that it has, by False."""
+Marked = dict[bool, set[str]]
+"""The marked references of a text: names behind an @ by True, all others by False."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What a text might refer to; one of the three is set, and `repo` perhaps beside a number."""
+    """A possible reference: a number, a username or a commit. A number may have a `repo`."""
 
     text: str
-    """As it is written: `#12`, `teams/core/api#12`, `@ada`, `1f2e3d4`."""
+    """The text of the reference: `#12`, `teams/core/api#12`, `@ada`, `1f2e3d4`."""
     number: int | None = None
-    """Of a thread or pull."""
+    """Number of a thread or pull."""
     repo: str | None = None
-    """`teams/core/api`, in lower case; None: where the text is."""
+    """`teams/core/api` in lower case; None for the repository of the text."""
     username: str | None = None
     commit: str | None = None
     """7 to 40 hexadecimal digits, in lower case."""
 
 
 def render(text: str, *, relative: bool = False, budget: Budget | None = None) -> str:
-    """HTML to keep, for `with_links`: not to be shown as it is, for the marks of its references.
+    """HTML to store. It has marks for references: `with_links` makes HTML to show of it.
 
-    `relative`: pictures with addresses that begin at the text's own stay pictures, for a text that
-    is a file beside others. Whoever shows it says where those are. `budget`: for its code.
+    `relative`: pictures with relative addresses stay pictures, for a text that is a file; the
+    caller resolves the addresses. `budget` is for colouring code.
     """
     budget = budget or Budget(CODE_SECONDS_MAX)
     rendered = "".join(_marked(SANITIZER.clean(_html(text, budget)), relative))
@@ -141,26 +161,24 @@ def render(text: str, *, relative: bool = False, budget: Budget | None = None) -
     return rendered
 
 
-def references(kept: str) -> list[Reference]:
-    """What kept HTML might refer to, each once, in order."""
-    return [_reference(text) for text in dict.fromkeys(MARK.findall(kept))]
+def references(stored: str) -> list[Reference]:
+    """The possible references in stored HTML, in order, without repetitions."""
+    return [_reference(text) for text in dict.fromkeys(MARK.findall(stored))]
 
 
-def with_links(kept: str, addresses: Mapping[str, str]) -> str:
-    """HTML to show: references become links where `addresses` has one for their text."""
+def with_links(stored: str, addresses: Mapping[str, str]) -> str:
+    """HTML to show: references become links if `addresses` has their text."""
 
     def resolved(mark: re.Match[str]) -> str:
         address = addresses.get(mark[1])
         return mark[1] if address is None else f'<a href="{html.escape(address)}">{mark[1]}</a>'
 
-    return MARK.sub(resolved, kept)
+    return MARK.sub(resolved, stored)
 
 
-def mentions(kept: str) -> set[str]:
-    """The names behind an @ in kept HTML, as they are written: nobody may be called so. Not those
-    in code.
-    """
-    return {one.username for one in references(kept) if one.username}
+def mentions(stored: str) -> set[str]:
+    """The names behind an @ in stored HTML, except in code. Such accounts may not exist."""
+    return {reference.username for reference in references(stored) if reference.username}
 
 
 def _reference(text: str) -> Reference:
@@ -176,7 +194,7 @@ def _reference(text: str) -> Reference:
 
 
 def _html(text: str, budget: Budget) -> str:
-    """HTML as CommonMark and its extensions have it; what would take too long is shown as it is."""
+    """HTML of CommonMark with extensions; a text that would take too long is shown unchanged."""
     if len(MARKERS.findall(text)) > MARKERS_MAX:
         return f"<pre>{html.escape(text)}</pre>"
     tokens, environment = _parse(text, raw=True)
@@ -195,7 +213,7 @@ def _parse(text: str, *, raw: bool) -> tuple[list[Token], dict[str, Any]]:
 
 
 def _parser(raw: bool) -> MarkdownIt:
-    """`raw`: whether HTML in the text is left to the sanitizer, or shown as text."""
+    """`raw`: leave HTML in the text to the sanitizer; else it is shown as text."""
     parser = MarkdownIt("commonmark", {"html": raw}).enable(["table", "strikethrough"])
     parser.add_render_rule("fence", _fence)
     parser.core.ruler.after("inline", "tasks", _find_tasks)
@@ -208,14 +226,14 @@ def _parser(raw: bool) -> MarkdownIt:
 def _fence(
     _: Any, tokens: Sequence[Token], index: int, options: Any, environment: dict[str, Any]
 ) -> str:
-    """Code between fences, with the classes of its language."""
+    """A fenced code block, coloured if its language is known."""
     code, info = tokens[index].content, unescapeAll(tokens[index].info).split()
     coloured = highlight(code, info[0], environment["budget"]) if info else ""
     return f"<pre><code>{coloured or html.escape(code)}</code></pre>\n"
 
 
 def _find_tasks(state: StateCore) -> None:
-    """Items of lists that begin with `[ ]` or `[x]` get a checkbox that nobody can change."""
+    """Give list items that begin with `[ ]` or `[x]` a disabled checkbox."""
     for item, paragraph, inline in zip(
         state.tokens, state.tokens[1:], state.tokens[2:], strict=False
     ):
@@ -234,12 +252,12 @@ def _find_tasks(state: StateCore) -> None:
 
 
 def _align_cells(state: StateCore) -> None:
-    """Columns are aligned by an attribute: a style would be refused by a policy for content."""
+    """Align columns by an attribute: the Content-Security-Policy forbids styles."""
     for token in state.tokens:
         if "style" in token.attrs:
-            found = ALIGN.fullmatch(str(token.attrs.pop("style")))
-            if found is not None:
-                token.attrSet("align", found[1])
+            match = ALIGN.fullmatch(str(token.attrs.pop("style")))
+            if match is not None:
+                token.attrSet("align", match[1])
 
 
 def _raw_tags(token: Token) -> int:
@@ -253,24 +271,24 @@ def _length_of_addresses(token: Token) -> int:
 
 
 def _marked(clean: str, relative: bool) -> Iterator[str]:
-    """Sanitized HTML with marks around its references, and its pictures where they are ours."""
+    """Sanitized HTML with marks around references; pictures from elsewhere become links."""
     inside: list[str] = []
-    known: Known = {True: set(), False: set()}
+    marked: Marked = {True: set(), False: set()}
     directed = DIRECTED if RIGHT_TO_LEFT.search(clean) else set[str]()
-    for place, part in enumerate(TAG.split(clean)):
-        if place % 2 == 0:
-            yield part if inside else _mark(part, known)
+    for index, part in enumerate(TAG.split(clean)):
+        if index % 2 == 0:
+            yield part if inside else _mark(part, marked)
         elif part.startswith("<img"):
             yield _picture(part, "a" in inside, relative)
         elif part.startswith("<input"):
             yield _checkbox(part)
         else:
-            name = _follow(part, inside)
+            name = _track(part, inside)
             yield _tag(part, name, is_directed=name in directed)
 
 
 def _tag(tag: str, name: str, *, is_directed: bool) -> str:
-    """A tag with what every element of its kind gets."""
+    """A tag with the additions for every element of its name."""
     is_end = tag.startswith("</")
     if is_directed and not is_end:
         tag = f'{tag[:-1]} dir="auto">'
@@ -280,15 +298,15 @@ def _tag(tag: str, name: str, *, is_directed: bool) -> str:
 
 
 def _checkbox(tag: str) -> str:
-    """The only input that there is: one that nobody can change."""
+    """The only input that is allowed: a disabled checkbox."""
     checked = " checked" if " checked=" in tag else ""
     return f'<input type="checkbox" aria-label="Task" disabled{checked}>'
 
 
-def _follow(tag: str, inside: list[str]) -> str:
-    """The element's name. Keep track of those in which nothing is a reference."""
-    found = TAG_NAME.match(tag)
-    name = found[1] if found else ""
+def _track(tag: str, inside: list[str]) -> str:
+    """The name of the element; `inside` lists the open elements of `QUIET`."""
+    match = TAG_NAME.match(tag)
+    name = match[1] if match else ""
     if name in QUIET and not tag.startswith("</"):
         inside.append(name)
     elif name in QUIET and inside:
@@ -296,23 +314,23 @@ def _follow(tag: str, inside: list[str]) -> str:
     return name
 
 
-def _mark(text: str, known: Known) -> str:
-    def marked(found: re.Match[str]) -> str:
-        if found["url"]:
-            return _bare_link(found["url"])
-        if found["emoji"]:
-            return EMOJI.get(found["emoji"], found[0])
-        is_name = found["username"] is not None
-        same = known[is_name]
-        if len(same) < (NAMES_MAX if is_name else REFERENCES_MAX):
-            same.add(found[0])
-        return f"<ref>{found[0]}</ref>" if found[0] in same else found[0]
+def _mark(text: str, marked: Marked) -> str:
+    def replacement(match: re.Match[str]) -> str:
+        if match["url"]:
+            return _bare_link(match["url"])
+        if match["emoji"]:
+            return EMOJI.get(match["emoji"], match[0])
+        is_name = match["username"] is not None
+        texts = marked[is_name]
+        if len(texts) < (NAMES_MAX if is_name else REFERENCES_MAX):
+            texts.add(match[0])
+        return f"<ref>{match[0]}</ref>" if match[0] in texts else match[0]
 
-    return INLINE.sub(marked, text)
+    return INLINE.sub(replacement, text)
 
 
 def _bare_link(escaped: str) -> str:
-    """An address in a text as a link, without the signs of the sentence around it."""
+    """An address in a text as a link, without punctuation of the sentence behind it."""
     url = html.unescape(escaped)
     if len(url) > LINK_MAX:
         return escaped
@@ -324,8 +342,8 @@ def _bare_link(escaped: str) -> str:
 
 
 def _picture(tag: str, in_link: bool, relative: bool) -> str:
-    """An uploaded file is a picture; from elsewhere it is a link, so that nobody else is told who
-    looks at it.
+    """A picture if it is an uploaded file; else a link, because loading a picture from elsewhere
+    would tell another site who reads the text.
     """
     values = {name: html.unescape(value) for name, value in ATTRIBUTE.findall(tag)}
     source = values.get("src", "")
@@ -342,9 +360,9 @@ def _picture(tag: str, in_link: bool, relative: bool) -> str:
 
 
 def _path_here(source: str) -> str:
-    """The path of an upload whose address names a host that this site serves; "" for others.
+    """The path of an upload whose address has a host of this site; "" for others.
 
-    The API returns the address by which a client reached it, where no `BASE_URL` is set.
+    Without a `BASE_URL` the API returns addresses with the host of the request.
     """
     parts = HOST.fullmatch(source)
     if parts is None or not UPLOAD.fullmatch(parts[2]):
@@ -355,6 +373,6 @@ def _path_here(source: str) -> str:
 
 
 PARSERS = {raw: _parser(raw) for raw in (True, False)}
-"""For all threads, and made before there are any: the library prepares the rules of a parser when
-they are first asked for, and a second thread would meet half of them, that is, lose its text.
+"""Shared by all threads, and created on import: a parser prepares its rules on first use, and a
+second thread at that moment would use half of them and lose its text.
 """

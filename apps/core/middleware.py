@@ -1,4 +1,4 @@
-"""The outermost layer under `/api/`: whatever Django or a server answers becomes ErrorBody."""
+"""The outermost middleware for `/api/`: errors of Django and of servers become ErrorBody."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FIELD_LIMIT = 8000
 
 
 def api_errors(get_response: Next) -> Next:
-    """Answer in ErrorBody for an unknown route, a bad host, a malformed path or a 500.
+    """Answer with ErrorBody for an unknown route, a bad host, a malformed path or a 500.
 
-    Every answer gets the headers that have been left in `request.answer_headers`. No cache keeps
-    any, unless it says so itself: it is for one caller and this moment, and may hold a token.
+    Every answer gets the headers of `request.answer_headers`, and is not cached unless it allows
+    that: it is for one caller at this time, and may contain a token.
     """
 
     def answer(request: HttpRequest) -> HttpResponseBase:
@@ -30,8 +30,8 @@ def api_errors(get_response: Next) -> Next:
         if refusal := too_long(request):
             return error_answer(refusal)
         response = get_response(request)
-        foreign = response.get("Content-Type", "").partition(";")[0] != "application/json"
-        if response.status_code >= 400 and foreign:
+        is_json = response.get("Content-Type", "").partition(";")[0] == "application/json"
+        if response.status_code >= 400 and not is_json:
             response = error_answer(plain_error(response.status_code))
         add_headers(request, response)
         response.setdefault("Cache-Control", "no-store")
@@ -41,7 +41,7 @@ def api_errors(get_response: Next) -> Next:
 
 
 def too_long(request: HttpRequest) -> ApiError | None:
-    """414 or 431 for an address or a header that the server took and that is too long for us."""
+    """414 or 431 for an address or a header above the API's limits, which the server accepted."""
     if len(request.get_full_path()) > URI_LIMIT:
         return plain_error(414)
     fields = (value for name, value in request.META.items() if name.startswith("HTTP_"))
@@ -49,13 +49,13 @@ def too_long(request: HttpRequest) -> ApiError | None:
 
 
 def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Give the answer what the steps of the request have left for it: how its rate limits stand."""
+    """Add the headers that the steps of the request have set, such as those of rate limits."""
     for name, value in getattr(request, "answer_headers", {}).items():
         response[name] = value
 
 
 def error_answer(error: ApiError) -> HttpResponse:
-    """A plain Django answer with ErrorBody, for what answers outside DRF."""
+    """A Django response with ErrorBody, for code outside DRF."""
     return HttpResponse(
         json.dumps(error.body()),
         status=error.status,

@@ -1,10 +1,11 @@
-"""The machine-readable description, made by drf-spectacular from what `@operation` declares.
+"""The OpenAPI document, made by drf-spectacular from the declarations of `@operation`.
 
 OpenAPI 3.1.0, description version 0.1.0. Paths are relative to the server `/api/v1`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from threading import Lock
@@ -18,7 +19,6 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from apps.core import json
 from apps.core.access import Level
 from apps.core.operation import Operation
-from apps.core.operation_names import operation_name
 from apps.core.query import IGNORED
 from apps.core.refusals import CODES, by_status, codes_of
 from apps.core.slugs import PREFIX
@@ -34,26 +34,29 @@ ERROR_BODY = {
     "required": ["detail", "error"],
 }
 HEADERS = {
-    "X-RateLimit-Limit": ("integer", "How many requests the tightest rate limit lets through."),
-    "X-RateLimit-Remaining": ("integer", "How many of them are left."),
-    "X-RateLimit-Reset": ("integer", "When its window ends, in seconds since 1970."),
-    "X-RateLimit-Resource": ("string", "Its scope."),
+    "X-RateLimit-Limit": (
+        "integer",
+        "Number of requests that the tightest rate limit allows in a window.",
+    ),
+    "X-RateLimit-Remaining": ("integer", "Number of requests left in this window."),
+    "X-RateLimit-Reset": ("integer", "End of the window, in seconds since 1970."),
+    "X-RateLimit-Resource": ("string", "Scope of that rate limit."),
 }
-"""On every answer to which a rate limit applies."""
+"""On every answer that a rate limit counts."""
 LOCATION = {
-    "Location": {"description": "Where it is now.", "schema": {"type": "string", "format": "uri"}}
+    "Location": {"description": "Current address.", "schema": {"type": "string", "format": "uri"}}
 }
 IGNORED_PARAMETERS = {
     IGNORED: {
-        "description": "Query parameters that this operation does not know, and has ignored: their "
-        "names, percent-encoded, with commas between. `*` at the end: there were more.",
+        "description": "Names of unknown query parameters, which were ignored: percent-encoded, "
+        "with commas between. A last `*` stands for more.",
         "schema": {"type": "string"},
     }
 }
 """On answers to reads."""
 REPLAYED = {
     "Idempotency-Replayed": {
-        "description": "`true` on an answer that was given to this `Idempotency-Key` before.",
+        "description": "`true` if this answer was stored for the `Idempotency-Key` earlier.",
         "schema": {"type": "string", "enum": ["true"]},
     }
 }
@@ -61,51 +64,51 @@ REPLAYED = {
 IDEMPOTENCY_KEY = {
     "in": "header",
     "name": "Idempotency-Key",
-    "description": "Any text that stands for this request alone, such as a UUID, as it is or in "
-    "quotes. Sent again within 24 hours with the same path and body, the request gets the answer "
-    "that it got first: 422 `idempotency_mismatch` with another body, 409 "
-    "`idempotency_in_progress` while it is under way.",
+    "description": "Text that identifies this request alone, such as a UUID, also in quotes. The "
+    "same request, sent again with this key within 24 hours, gets the first answer again. With "
+    "another body it is 422 `idempotency_mismatch`, and 409 `idempotency_in_progress` while the "
+    "first request is under way.",
     "schema": {"type": "string", "maxLength": 255, "pattern": "^[!#-~]([ -~]*[!-~])?$"},
 }
 IF_NONE_MATCH = OpenApiParameter(
     "If-None-Match",
     OpenApiTypes.STR,
     OpenApiParameter.HEADER,
-    description="An `ETag` that an earlier answer had: 304 without a body while it is the same.",
+    description="`ETag` of an earlier answer: 304 without a body if it has not changed.",
 )
 ETAG = {
-    "ETag": {"description": "Names just this answer.", "schema": {"type": "string"}},
+    "ETag": {"description": "Identifies this version of the answer.", "schema": {"type": "string"}},
 }
-"""On the answers of operations that answer 304."""
+"""On answers of operations that may answer 304."""
 RETRY_AFTER = {
     "Retry-After": {
-        "description": "Seconds to wait; with most of 429, some of 409, and 503.",
+        "description": "Seconds to wait before the next try: with most 429, some 409, and 503.",
         "schema": {"type": "integer"},
     }
 }
 
 
 NEEDS = {
-    Level.PUBLIC: "Takes no token.",
-    Level.NONE: "For whoever is signed in.",
-    Level.READ: "Takes read access.",
-    Level.WRITE: "Takes write access.",
-    Level.ADMIN: "Takes admin access.",
-    Level.OWNER: "Takes owner access.",
-    Level.STAFF: "For staff.",
+    Level.PUBLIC: "Requires no token.",
+    Level.NONE: "Requires a token.",
+    Level.READ: "Requires read access.",
+    Level.WRITE: "Requires write access.",
+    Level.ADMIN: "Requires admin access.",
+    Level.OWNER: "Requires owner access.",
+    Level.STAFF: "Requires staff access.",
 }
-"""What an operation says of whom it lets in."""
+"""The sentence about access in the description of an operation."""
 
 
 class OperationSchema(AutoSchema):
-    """Describes one operation by its `@operation`, through the hooks that are there for it."""
+    """Describes one operation by its `@operation`, through the hooks of `AutoSchema`."""
 
     view: Any
 
     @property
     def operation(self) -> Operation:
-        found: Operation = getattr(self.view, self.view.action).operation
-        return found
+        declared: Operation = getattr(self.view, self.view.action).operation
+        return declared
 
     def get_operation_id(self) -> str:
         return operation_name(self.method, self.path.removeprefix(PREFIX), self.view.action)
@@ -114,7 +117,7 @@ class OperationSchema(AutoSchema):
         return self.operation.summary
 
     def get_description(self) -> str:  # type: ignore[override]
-        """What the docstring says below its first line, and what the operation needs."""
+        """The docstring below its first line, and the access that the operation needs."""
         return f"{self.operation.description} {NEEDS[self.operation.level]}".strip()
 
     def get_tags(self) -> list[str]:
@@ -124,20 +127,20 @@ class OperationSchema(AutoSchema):
         return self.operation.request
 
     def get_filter_backends(self) -> list[Any]:
-        """Only where the list has filters: drf-spectacular asks for its model."""
+        """Empty for lists without filters: drf-spectacular would ask for their model."""
         has_filters = self.view.action == "list" and hasattr(self.view, "filterset_class")
         return list(self.view.filter_backends) if has_filters else []
 
     def get_override_parameters(self) -> list[Any]:
-        """The query serializer, of which some fields come as headers."""
+        """The query serializer, with the fields that are sent as headers."""
         query = self.operation.query
-        found: list[Any] = [IF_NONE_MATCH] if self.operation.conditional else []
+        parameters: list[Any] = [IF_NONE_MATCH] if self.operation.conditional else []
         if query is None:
-            return found
-        found.append(query)
+            return parameters
+        parameters.append(query)
         for name, header in query.headers.items():
             field: Any = query().fields[name]
-            found += [
+            parameters += [
                 OpenApiParameter(name, exclude=True),
                 OpenApiParameter(
                     header,
@@ -146,14 +149,14 @@ class OperationSchema(AutoSchema):
                     description=str(field.help_text),
                 ),
             ]
-        return found
+        return parameters
 
     def get_paginated_name(self, serializer_name: str) -> str:
-        """`PullPage`: one schema, whoever owns the repository."""
+        """`PullPage`: the same schema for repositories of teams and users."""
         return f"{serializer_name.removesuffix('Record')}Page"
 
     def get_response_serializers(self) -> Any:
-        """The documented success, and refusals that answer with a record of their own."""
+        """The success, other answers with a record, and refusals."""
         declared = self.operation
         response: Any = declared.response
         status: Any = declared.status
@@ -161,25 +164,27 @@ class OperationSchema(AutoSchema):
             is_text = declared.media_type.startswith("text/")
             response = OpenApiTypes.STR if is_text else OpenApiTypes.BINARY
             status = (status, declared.media_type)
-        found = {status: OpenApiResponse(response, declared.summary)}
+        responses = {status: OpenApiResponse(response, declared.summary)}
         if declared.media_type == "*/*":  # for generators, which know no type by this name
-            found[declared.status, "application/octet-stream"] = found[status]
+            responses[declared.status, "application/octet-stream"] = responses[status]
         for text in declared.other_media_types:
-            found[declared.status, text] = OpenApiResponse(OpenApiTypes.STR, declared.summary)
+            responses[declared.status, text] = OpenApiResponse(OpenApiTypes.STR, declared.summary)
         for other, record in declared.other_responses.items():
-            found[other] = OpenApiResponse(record, declared.summary)
+            responses[other] = OpenApiResponse(record, declared.summary)
         if declared.conditional:
-            found[304] = OpenApiResponse(None, "The answer is what `If-None-Match` names.")
+            responses[304] = OpenApiResponse(
+                None, "The answer has not changed since `If-None-Match`."
+            )
         path, is_list = self.path.removeprefix(PREFIX), self.view.action == "list"
         codes = codes_of(declared, self.method, path, is_list=is_list)
         for refusal, names in by_status(codes).items():
             # `complete_operation` makes the rest of the codes, for which there is no hook.
-            found.setdefault(refusal, OpenApiResponse(ERROR_REFERENCE, " ".join(names)))
-        return found
+            responses.setdefault(refusal, OpenApiResponse(ERROR_REFERENCE, " ".join(names)))
+        return responses
 
 
 def complete_document(result: Any, generator: Any, request: Any, public: bool) -> Any:
-    """Add what all operations share: refusals, headers, redirects, closed request bodies.
+    """Add the parts that all operations share: refusals, headers, redirects, closed bodies.
 
     drf-spectacular calls it once for the whole document (POSTPROCESSING_HOOKS).
     """
@@ -189,7 +194,7 @@ def complete_document(result: Any, generator: Any, request: Any, public: bool) -
             complete_operation(method, operation)
     bodies = schemas_of_bodies(result)
     for name, schema in components["schemas"].items():
-        schema.pop("description", None)  # of the class, which speaks to programmers
+        schema.pop("description", None)  # the docstring of the class, for programmers
         if name in bodies and schema.get("type") == "object":
             schema["additionalProperties"] = False
     components["schemas"]["ErrorBody"] = ERROR_BODY
@@ -248,11 +253,11 @@ USUAL = {
     "431": ["header_too_long"],
     "503": ["storage_full", "unavailable"],
 }
-"""Refusals that many operations have in common, each described once."""
+"""Refusals that many operations share, each described once."""
 
 
 def refusal(status: str, codes: list[str]) -> dict[str, Any]:
-    """An answer with one of these codes, whose examples name them for programs."""
+    """An answer with one of these codes, each with an example."""
     headers = header_references()
     if status in {"409", "429", "503"}:
         headers |= RETRY_AFTER
@@ -269,19 +274,19 @@ def refusal(status: str, codes: list[str]) -> dict[str, Any]:
 def error_examples(document: Any) -> dict[str, Any]:
     """An ErrorBody for each code that the document refers to."""
     used = {name.rpartition("/")[2] for name in references(document)}
-    made: dict[str, Any] = {
+    examples: dict[str, Any] = {
         code: {"value": {"error": code, "detail": text}}
         for code, (_, text) in CODES.items()
         if code in used
     }
-    if "merge_conflict" in made:
-        made["merge_conflict"]["value"]["conflict_paths"] = ["hello.txt"]
-    return made
+    if "merge_conflict" in examples:
+        examples["merge_conflict"]["value"]["conflict_paths"] = ["hello.txt"]
+    return examples
 
 
 def schemas_of_bodies(document: dict[str, Any]) -> set[str]:
-    """The names of the schemas that request bodies consist of, deep inside too."""
-    found: set[str] = set()
+    """The names of all schemas in request bodies, nested ones included."""
+    names: set[str] = set()
     waiting = [
         item["requestBody"]
         for path in document["paths"].values()
@@ -290,10 +295,10 @@ def schemas_of_bodies(document: dict[str, Any]) -> set[str]:
     ]
     for part in waiting:
         for name in references(part):
-            if name not in found:
-                found.add(name)
+            if name not in names:
+                names.add(name)
                 waiting.append(document["components"]["schemas"][name])
-    return found
+    return names
 
 
 def references(part: Any) -> Iterator[str]:
@@ -311,17 +316,17 @@ EMPTY_TEXT = {"type": "string", "maxLength": 0}
 
 
 def simplified(part: Any) -> Any:
-    """The document without drf-spectacular's own marks on enums, and without the alternative that
-    it adds to a pattern for an empty text: ours match that one.
+    """The document without drf-spectacular's own marks on enums, and without the alternative for an
+    empty text that it adds to patterns: our patterns match an empty text.
     """
     if isinstance(part, list):
-        return [simplified(one) for one in part]
+        return [simplified(item) for item in part]
     if not isinstance(part, dict):
         return part
     if part.get("oneOf", [])[1:] == [EMPTY_TEXT]:
-        others = {name: one for name, one in part.items() if name != "oneOf"}
+        others = {name: value for name, value in part.items() if name != "oneOf"}
         part = {**part["oneOf"][0], **others}
-    return {name: simplified(one) for name, one in part.items() if name != "x-spec-enum-id"}
+    return {name: simplified(value) for name, value in part.items() if name != "x-spec-enum-id"}
 
 
 def header_references() -> dict[str, Any]:
@@ -333,14 +338,95 @@ ONE_AT_A_TIME = Lock()
 
 
 def document() -> dict[str, Any]:
-    """The whole description, made anew; `text` keeps one per process."""
+    """The whole document, made anew; `text` caches it."""
     generator: Any = SchemaGenerator
     with ONE_AT_A_TIME:
-        made = generator().get_schema(public=True)
-    return dict(made)
+        schema = generator().get_schema(public=True)
+    return dict(schema)
 
 
 @cache
 def text() -> bytes:
     """The document as JSON, built once per process."""
     return json.dumps(document())
+
+
+# The names of operations: a verb, the owner if there is one, and the resource.
+
+
+VERBS = {
+    "list": "list",
+    "create": "create",
+    "retrieve": "get",
+    "update": "update",
+    "partial_update": "update",
+    "destroy": "delete",
+}
+"""By the names of DRF for methods of viewsets."""
+WHOLE = re.compile(r"(check|suggest|tail)-(.+)")
+"""Paths that begin with a verb."""
+EXCEPTIONS = {
+    "openapi.json": "get_openapi_document",
+    "forks/user/{fork_username}": "get_{owner}_repo_fork_of_user",
+    "forks/team/{fork_team_slug}": "get_{owner}_repo_fork_of_team",
+    "tree/{path}": "list_{owner}_directory",
+}
+"""By the end of the path; `{owner}` is `team` or `user`."""
+
+
+def operation_name(method: str, path: str, action: str) -> str:
+    """The `operationId` of a method at a path below `/api/v1`, by the name of the viewset's method.
+
+    Resources below a repository do not name it: `list_team_pulls`.
+    """
+    owner, rest = split_owner(path.strip("/"))
+    for end, name in EXCEPTIONS.items():
+        if path.endswith(end):
+            return name.format(owner=owner)
+    if match := WHOLE.fullmatch(rest):
+        return joined(match[1], owner, match[2])
+    verb, nouns = split_verb(method, rest.split("/"), action)
+    return joined(verb, owner, *nouns)
+
+
+def split_owner(path: str) -> tuple[str, str]:
+    """`team` or `user` if the path is below one, and the rest of the path."""
+    match = re.fullmatch(r"(team|user)s/\{\w+\}/(.+)", path)
+    if match is None:
+        return "", path
+    own = re.sub(r"^repos/\{repo_slug\}/(?!forks?\b)", "", match[2])
+    return match[1], own
+
+
+def split_verb(method: str, parts: list[str], action: str) -> tuple[str, list[str]]:
+    """The verb, and the nouns; a noun is singular if the path names one of them."""
+    verb = VERBS.get(action)
+    if parts[-1] == "self":
+        return f"{'get' if method == 'GET' else 'update'}_own", singulars([*parts[:-1], "{one}"])
+    if verb is None and method == "GET":
+        return "get", singulars(parts)
+    if verb is None:
+        first, _, what = action.partition("_")
+        if what == "all":
+            return action, singulars(parts[:-1])
+        return first, [*singulars(parts[:-1]), *([what] if what else [])]
+    return verb, singulars([*parts, "{one}"] if verb == "create" else parts)
+
+
+def singulars(parts: list[str]) -> list[str]:
+    followed = zip(parts, [*parts[1:], ""], strict=True)
+    return [
+        singular(part) if after.startswith("{") else part
+        for part, after in followed
+        if not part.startswith("{")
+    ]
+
+
+def singular(noun: str) -> str:
+    if noun.endswith("ches"):
+        return noun.removesuffix("es")
+    return f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
+
+
+def joined(*words: str) -> str:
+    return "_".join(word for word in words if word).replace("-", "_")

@@ -1,6 +1,4 @@
-"""`@operation`: the one declaration over a method, from which the level, the request and response
-serializers, the status and the OpenAPI document follow.
-"""
+"""`@operation` declares a method of the API: its level, serializers, status and description."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ Handler = Callable[..., HttpResponseBase]
 
 @dataclass(frozen=True)
 class Operation:
-    """What one method of a viewset promises."""
+    """The declaration of one method of a viewset."""
 
     level: Level
     request: type[RequestSerializer] | None
@@ -34,13 +32,13 @@ class Operation:
     """Whether it may change an inactive team."""
     media_type: str
     other_media_types: tuple[str, ...]
-    """Of texts that a query parameter asks for instead."""
+    """Media types of texts that a query parameter can request instead."""
     other_responses: dict[int, type[RecordSerializer]]
-    """By the statuses beside `status` that answer with a record instead of ErrorBody."""
+    """Records by status, for statuses besides `status` that have a record instead of ErrorBody."""
     errors: tuple[str, ...]
-    """The codes of its own refusals, beside those that follow from the rest (`refusals.py`)."""
+    """The codes of its own refusals, besides those that follow from the rest (`refusals.py`)."""
     conditional: bool
-    """Whether it answers 304 to an `If-None-Match` that has the tag of its answer."""
+    """Whether it answers 304 if `If-None-Match` has the ETag of its answer."""
     summary: str
     description: str
 

@@ -1,4 +1,4 @@
-"""Pages of lists without COUNT: one row more than asked tells whether there is a next page."""
+"""Pages of lists without COUNT: one row more than requested shows if there is a next page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE_LIMIT = 10**9
 PER_PAGE_DEFAULT = 30
 PER_PAGE_MAX = 100
 MOST_COUNTED = 99
-"""What people are told the number of; of more there is no telling how many."""
+"""The highest number that is shown to people; more rows are shown as `99+`."""
 
 
 class Sliceable(Protocol):
@@ -28,7 +28,7 @@ class Sliceable(Protocol):
 
 
 def count_parameter(query: QueryDict, name: str, default: int) -> int:
-    """`page` or `per_page` of a request; 422 for what is no integer from 1."""
+    """`page` or `per_page` of a request; 422 unless it is an integer from 1."""
     texts = query.getlist(name)
     if not texts:
         return default
@@ -41,22 +41,22 @@ def count_parameter(query: QueryDict, name: str, default: int) -> int:
 def slice_page(rows: Sliceable, page: int, per_page: int) -> tuple[list[Any], bool]:
     """The rows of a page, counted from 1, and whether there are more."""
     start = (page - 1) * per_page
-    found = list(rows[start : start + per_page + 1])
-    return found[:per_page], len(found) > per_page
+    page_rows = list(rows[start : start + per_page + 1])
+    return page_rows[:per_page], len(page_rows) > per_page
 
 
 def count_text(rows: Any) -> str:
-    """How many rows there are, up to `MOST_COUNTED`; it counts no further."""
+    """The number of rows as a text; it counts no further than `MOST_COUNTED` and one."""
     return counted(rows[: MOST_COUNTED + 1].count())
 
 
 def counted(count: int) -> str:
-    """A number of rows, of which no more than `MOST_COUNTED` and one were counted."""
+    """A number of rows as a text; at most `MOST_COUNTED` and one were counted."""
     return f"{MOST_COUNTED}+" if count > MOST_COUNTED else str(count)
 
 
 class CountOf(Subquery):
-    """How many rows there are, as a part of another query; it counts `MOST_COUNTED` and one."""
+    """The number of rows, as a part of another query; it counts up to `MOST_COUNTED` and one."""
 
     template = "(SELECT COUNT(*) FROM (%(subquery)s) counted)"
     output_field = IntegerField()
@@ -66,7 +66,7 @@ class CountOf(Subquery):
 
 
 def with_parameters(query: QueryDict, **changed: object) -> str:
-    """A query string with some parameters set; None removes one."""
+    """A query string with some parameters changed; None removes one."""
     copied = query.copy()
     for name, value in changed.items():
         copied.pop(name, None)
@@ -76,23 +76,23 @@ def with_parameters(query: QueryDict, **changed: object) -> str:
 
 
 class ApiPagination(BasePagination):
-    """Reads what chooses a page before anything is looked up; the envelope has three fields."""
+    """Reads the parameters of a page before anything is looked up; an envelope has three fields."""
 
     parameters: tuple[dict[str, Any], ...] = ()
-    """Its query parameters, as the OpenAPI document has them."""
+    """Its query parameters, as in the OpenAPI document."""
 
     def read(self, request: Request, base_url: str) -> None:
-        """Keep what the request asks for; 422."""
+        """Read the parameters of the request; 422."""
         self.request, self.base_url = request, base_url
-        asked = count_parameter(request.query_params, "per_page", PER_PAGE_DEFAULT)
-        self.per_page = min(asked, PER_PAGE_MAX)
+        per_page = count_parameter(request.query_params, "per_page", PER_PAGE_DEFAULT)
+        self.per_page = min(per_page, PER_PAGE_MAX)
 
     def names(self) -> list[str]:
         """The names of its query parameters."""
-        return [one["name"] for one in self.parameters]
+        return [parameter["name"] for parameter in self.parameters]
 
     def link(self, **changed: object) -> str:
-        """This request's own address with some query parameters set; None removes one."""
+        """The address of this request with some query parameters changed; None removes one."""
         query = with_parameters(self.request.query_params, **changed)
         return f"{self.base_url}{escape_uri_path(self.request.path)}?{query}"
 
@@ -115,7 +115,7 @@ def count_schema(name: str, default: int, description: str) -> dict[str, Any]:
 
 
 PER_PAGE = count_schema(
-    "per_page", PER_PAGE_DEFAULT, f"Over {PER_PAGE_MAX} counts as {PER_PAGE_MAX}."
+    "per_page", PER_PAGE_DEFAULT, f"A number over {PER_PAGE_MAX} counts as {PER_PAGE_MAX}."
 )
 
 
@@ -123,20 +123,20 @@ class PagePagination(ApiPagination):
     """Pages by number, from 1. `next` and `previous` are absolute and keep the other parameters."""
 
     parameters = (
-        count_schema("page", 1, "Which page, from 1. A page past the end is empty."),
+        count_schema("page", 1, "Number of the page, from 1. A page past the end is empty."),
         PER_PAGE,
     )
 
     pinned: Mapping[str, str] = {}
-    """Query parameters that the other pages have, whatever this one was asked with."""
+    """Query parameters of the links to other pages, which replace those of this request."""
 
     def read(self, request: Request, base_url: str) -> None:
         self.page = count_parameter(request.query_params, "page", 1)
         super().read(request, base_url)
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
-        found, self.has_next = slice_page(queryset, self.page, self.per_page)
-        return found
+        rows, self.has_next = slice_page(queryset, self.page, self.per_page)
+        return rows
 
     def get_paginated_response(self, data: Any) -> Response:
         after, before = (self.link(page=self.page + step, **self.pinned) for step in (1, -1))

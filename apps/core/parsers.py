@@ -1,4 +1,4 @@
-"""Reading a request's body: JSON within a limit, however the body was framed."""
+"""Reads request bodies: JSON within a limit, also from chunked bodies."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Readable(Protocol):
 class StrictJSONParser(BaseParser):
     """Parses a body as a JSON object of at most `limit` bytes.
 
-    `ApiViewSet` calls it with the server's own stream: DRF would take a chunked body, which has no
-    Content-Length, for none.
+    `ApiViewSet` calls it with the server's own stream: to DRF a chunked body, which has no
+    Content-Length, is an empty one.
     """
 
     media_type = "application/json"
@@ -33,7 +33,7 @@ class StrictJSONParser(BaseParser):
     def parse(
         self, stream: Readable, media_type: str | None = None, parser_context: Any = None
     ) -> dict[str, Any]:
-        """The object; `{}` for no body unless `parser_context["required"]`.
+        """The object; `{}` without a body, unless `parser_context["required"]`.
 
         Errors: 413, 415, 400 `malformed_request`.
         """
@@ -57,16 +57,16 @@ class StrictJSONParser(BaseParser):
 
 
 class UploadParser(StrictJSONParser):
-    """The same for a request that holds a file."""
+    """Parses the body of a request with a file."""
 
     limit = UPLOAD_LIMIT
 
 
 def body_stream(request: HttpRequest) -> tuple[Readable, int]:
-    """Where a request's body is read from, and the length that it declares.
+    """The stream of a request's body, and its declared length.
 
-    A chunked body declares none: Django's WSGI request would see it as empty, so it is read from
-    the server's own stream.
+    A chunked body declares none. To Django's WSGI request it is empty, and the stream is the
+    server's own.
     """
     if request.META.get("HTTP_TRANSFER_ENCODING", "").lower() == "chunked":
         return request.META.get("wsgi.input", request), 0
@@ -74,14 +74,14 @@ def body_stream(request: HttpRequest) -> tuple[Readable, int]:
 
 
 def read_body(stream: Readable, limit: int, declared: int) -> bytes:
-    """The whole body: 413 past `limit` bytes, 400 where less comes than was `declared`."""
+    """The whole body; 413 for more than `limit` bytes, 400 for fewer than `declared`."""
     if declared > limit:
         raise too_large(limit)
     try:
         raw = stream.read(limit + 1)
     except ApiError:
         raise
-    except Exception as error:  # broken chunks: each server has an error of its own
+    except Exception as error:  # malformed chunks; each server has an error of its own
         raise broken_off() from error
     if len(raw) > limit:
         raise too_large(limit)
@@ -91,7 +91,7 @@ def read_body(stream: Readable, limit: int, declared: int) -> bytes:
 
 
 def broken_off() -> BadRequest:
-    """400 for a body of which less has come than was announced."""
+    """400 for a body that is shorter than declared."""
     return BadRequest("malformed_request", "The body is incomplete, or its chunks are malformed.")
 
 

@@ -1,4 +1,4 @@
-"""Query parameters that are neither filters nor pages: declared in a serializer, read strictly."""
+"""Query parameters besides filters and pages: declared in a serializer and read strictly."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ from apps.core.errors import Invalid
 from apps.core.serializers import NO_NUL, unknown_text, validated
 
 IGNORED = "X-Ignored-Parameters"
-"""The header that names the query parameters of a read that it does not know."""
+"""The header that names the unknown query parameters of a read."""
 IGNORED_MAX = 500
-"""Characters of that header at most."""
+"""Maximum length of that header in characters: proxies refuse an answer with very long ones."""
 MORE = "*"
-"""Stands there for those that no longer fit; in a name it would be `%2A`."""
-NAMELESS = "="
-"""Stands there for an empty name, as in `?=1`; in a name it would be `%3D`."""
+"""Ends a header with too little room for all names. A name with this character has `%2A`."""
 URL_SAFE_BASE64 = "[A-Za-z0-9_-]*={0,2}"
 DIGITS = re.compile(r"[0-9]{1,20}")
 
 
 def number(text: str, *, least: int = 0, most: int = 2**63 - 1) -> int:
-    """An ASCII integer within bounds; `ValueError` says what is expected."""
+    """An ASCII integer within bounds; else a `ValueError` with the bounds."""
     if not DIGITS.fullmatch(text) or not least <= int(text) <= most:
         raise ValueError(f"Must be an integer from {least} to {most}.")
     return int(text)
@@ -45,11 +43,11 @@ class TextParameter(serializers.Field[Any, Any, Any, Any]):
 
 @extend_schema_field({"type": "string", "pattern": f"^{URL_SAFE_BASE64}$"})
 class Base64Parameter(TextParameter):
-    """Bytes in the URL-safe alphabet of base64 (RFC 4648, section 5); whoever reads it decodes."""
+    """Bytes in URL-safe base64 (RFC 4648, section 5), not decoded here."""
 
 
 class FlagParameter(serializers.BooleanField):
-    """`true` or `false`; false when it is not sent."""
+    """`true` or `false`; false if it is not sent."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(default=False, **options)
@@ -61,36 +59,36 @@ class FlagParameter(serializers.BooleanField):
 
 
 def refuse_unknown(unknown: list[str], known: list[str]) -> None:
-    """422 `unknown_parameter` for a write: a mistyped guard must not be no guard."""
+    """422 `unknown_parameter` for a write: a typo in `expected_head_sha` must not disable it."""
     text = unknown_text(unknown, known, "query parameters")
     raise Invalid("unknown_parameter", text)
 
 
 def ignored_names(unknown: list[str]) -> str:
-    """The same for a read, as a header: percent-encoded, so that nothing but names is in it."""
+    """The header for a read: the names, percent-encoded, so that none forges another header."""
     names: list[str] = []
-    left = IGNORED_MAX - len(f", {MORE}")
-    for name in unknown:
-        encoded = quote(name, safe="") or NAMELESS
-        left -= len(f", {encoded}")
-        if left < 0:
+    room = IGNORED_MAX - len(f", {MORE}")
+    for name in filter(None, unknown):  # `?=1` has no name
+        encoded = quote(name, safe="")
+        room -= len(f", {encoded}")
+        if room < 0:
             return ", ".join([*names, MORE])
         names.append(encoded)
     return ", ".join(names)
 
 
 class QuerySerializer(serializers.Serializer[Any]):
-    """The query parameters of an operation. A `ListField` is one that may be repeated."""
+    """The query parameters of an operation. A `ListField` may be repeated."""
 
     headers: ClassVar[dict[str, str]] = {}
-    """Fields that come as a header, with its name. An empty header says nothing."""
+    """Headers by field, for fields that are sent as a header. An empty header counts as none."""
 
     def names(self) -> list[str]:
-        """The query parameters that there are, without what comes as a header."""
+        """The names of the query parameters, without those that are headers."""
         return [name for name in map(str, self.fields) if name not in self.headers]
 
     def read(self, request: Request) -> dict[str, Any]:
-        """The checked values of what was sent, and the defaults; 422 names what is wrong."""
+        """The validated values and the defaults; 422 names the invalid ones."""
         return validated(self, dict(self._sent(request)))
 
     def _sent(self, request: Request) -> Iterable[tuple[str, Any]]:

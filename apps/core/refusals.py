@@ -1,7 +1,7 @@
-"""All codes of refusals with their statuses, and which of them an operation may answer with.
+"""All codes of refusals with their statuses, and the codes with which an operation may answer.
 
-Most follow from what the operation declares: its level, whether it writes, what its path names.
-The rest it declares as `errors`.
+Most follow from the operation: its level, its method and its path. It declares the others as
+`errors`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from apps.core.access import Level
 from apps.core.operation import Operation
 
 CODES: dict[str, tuple[int, str]] = {
-    "moved": (301, "The path has a former slug; Location has today's address."),
-    "malformed_request": (400, "The body is missing, broken off, not JSON, or not an object."),
+    "moved": (301, "The path has a former slug; Location has the current address."),
+    "malformed_request": (400, "The body is missing, incomplete, not JSON, or not an object."),
     "inactive_user": (401, "The account behind the token has been deactivated."),
     "invalid_token": (401, "The token is unknown, expired or revoked."),
     "not_authenticated": (401, "No token was sent."),
     "account_too_young": (403, "The account is too new to make invites."),
-    "cross_site_request": (403, "A browser says that another site asks for this."),
-    "forbidden": (403, "The caller has no access to what is there."),
+    "cross_site_request": (403, "A browser has sent this request for another site."),
+    "forbidden": (403, "The caller has no access to this."),
     "not_creator": (403, "Only the author may do this."),
     "owner_inactive": (403, "The account that owns the repository has been deactivated."),
-    "role_required": (403, "The caller has access, but not enough."),
+    "role_required": (403, "The caller's level of access is too low."),
     "staff_required": (403, "Only staff may do this."),
     "team_inactive": (403, "The team has been deactivated."),
     "not_found": (404, "There is no such record."),
@@ -36,65 +36,68 @@ CODES: dict[str, tuple[int, str]] = {
     "fork_exists": (409, "This owner has a fork already, or one is being made."),
     "head_changed": (409, "The head is not the one that was expected."),
     "idempotency_in_progress": (409, "The first request with this key is under way."),
-    "invalid_transition": (409, "This state does not lead to that one."),
+    "invalid_transition": (409, "This change of status is not possible."),
     "invite_already_accepted": (409, "The invite has been used."),
-    "last_owner": (409, "A team keeps at least one owner."),
+    "last_owner": (409, "A team must keep at least one owner."),
     "member_exists": (409, "This person is a member already."),
     "merge_conflict": (409, "Both sides change the same lines."),
     "merge_in_progress": (409, "Another merge of this pull is under way."),
-    "nothing_to_merge": (409, "The target has all of the changes."),
+    "nothing_to_merge": (409, "The target already has all of the changes."),
     "parent_reply_deleted": (409, "The reply that this one answers has been deleted."),
     "protection_exists": (409, "This branch or pattern is protected already."),
     "pull_already_exists": (409, "An open or draft pull has this source and target."),
     "pull_already_merged": (409, "The pull has been merged."),
     "pull_closed": (409, "The pull is closed."),
     "pull_is_draft": (409, "The pull is a draft."),
-    "quota_reached": (409, "The owner's repositories take all of the disk that they may."),
+    "quota_reached": (409, "The owner's repositories use all of their disk quota."),
     "rate_limit_exists": (409, "This scope has a limit already."),
     "reply_already_deleted": (409, "The reply has been deleted."),
     "repo_archived": (409, "The repository is archived."),
     "slug_taken": (409, "The name or slug is taken."),
-    "strategy_differs": (409, "This strategy would give another result than a merge."),
-    "thread_has_replies": (409, "Others have replied."),
+    "strategy_differs": (409, "This strategy would give a different result than a merge."),
+    "thread_has_replies": (409, "Other people have replied."),
     "too_many_protections": (409, "The repository has 100 protections."),
     "payload_too_large": (413, "The body is larger than allowed."),
     "uri_too_long": (414, "Path and query are longer than 8,000 characters."),
     "unsupported_media_type": (415, "The body was not sent as application/json."),
-    "approver_lacks_access": (422, "An approver has to be able to read the repository."),
-    "idempotency_mismatch": (422, "This key stands for another request."),
+    "approver_lacks_access": (422, "An approver must be able to read the repository."),
+    "idempotency_mismatch": (422, "This key was used for another request."),
     "archive_too_large": (422, "The archive would have too many files or bytes."),
     "diff_too_large": (422, "The diff has too many files or bytes; fetch it with git."),
-    "file_too_large": (422, "The file is too large to be read so; fetch it with git."),
-    "invalid_cursor": (422, "This is no event id."),
-    "invalid_path": (422, "This can be no path of a file."),
-    "invalid_ref": (422, "This can be no branch, tag or full commit name."),
-    "invalid_scope": (422, "The scope of events has no known form."),
+    "file_too_large": (422, "The file is too large for the API; fetch it with git."),
+    "invalid_cursor": (422, "The cursor is not an event id."),
+    "invalid_path": (422, "This is not a valid path of a file."),
+    "invalid_ref": (422, "This is not a valid branch, tag or full commit name."),
+    "invalid_scope": (422, "The event scope has an unknown form."),
     "is_directory": (422, "There is a directory at this path."),
     "line_not_found": (422, "The file has fewer lines."),
-    "link_target_not_found": (422, "A link leads to nothing that the caller may read."),
-    "no_merge_base": (422, "The two have no commit in common."),
+    "link_target_not_found": (
+        422,
+        "The target of a link does not exist, or the caller may not read it.",
+    ),
+    "no_merge_base": (422, "The two commits have no common ancestor."),
     "not_a_directory": (422, "There is no directory at this path."),
     "not_a_file": (422, "There is no file at this path."),
     "parent_reply_not_found": (422, "There is no such reply in this thread."),
-    "reply_too_deep": (422, "Replies nest 50 levels deep."),
+    "reply_too_deep": (422, "Replies may nest 50 levels deep."),
     "same_branch": (422, "Source and target are the same branch."),
     "source_not_found": (422, "The source is a fork that the caller cannot read."),
     "too_expensive": (422, "git takes too long for this; ask for less."),
-    "unknown_parameter": (422, "This operation takes no such query parameter."),
-    "unknown_field": (422, "The body has a field that is not known here."),
+    "unknown_parameter": (422, "This operation has no query parameter of this name."),
+    "unknown_field": (422, "The body has an unknown field."),
     "unsupported_upload_type": (422, "Content and name of the upload do not agree."),
     "user_not_found": (422, "There is no such user."),
     "validation_failed": (422, "A field or query parameter is not valid."),
-    "rate_limited": (429, "A rate limit is used up."),
+    "rate_limited": (429, "A rate limit is exceeded."),
     "signup_invite_limit_reached": (429, "No more invites in these 24 hours."),
     "too_many_streams": (429, "The caller has 20 live streams open."),
     "upload_limit_reached": (429, "The caller has uploaded too much in these 24 hours."),
     "header_too_long": (431, "A header is longer than 8,000 characters."),
-    "internal_error": (500, "A defect of the server; it has been logged."),
+    "internal_error": (500, "The server has a defect, which has been logged."),
     "storage_full": (503, "The server has no disk space left; nothing was stored."),
-    "unavailable": (503, "A lock or git was not to be had in time."),
+    "unavailable": (503, "A lock or git was not available in time."),
 }
-"""By code; docs/api.md says more of each."""
+"""By code; docs/api.md explains each."""
 ALWAYS = (
     "invalid_token",
     "inactive_user",
@@ -113,29 +116,29 @@ OF_WRITES = (
     "unknown_parameter",
 )
 OF_POSTS = ("idempotency_in_progress", "idempotency_mismatch", "validation_failed")
-"""Every POST takes an `Idempotency-Key`."""
+"""Every POST accepts an `Idempotency-Key`."""
 FORMER = re.compile(r"\{(team|repo)_slug\}")
-"""What a path names that can have been called something else."""
+"""Parts of a path that may be former slugs."""
 
 
 def codes_of(operation: Operation, method: str, path: str, *, is_list: bool) -> set[str]:
     """The codes that an operation may refuse with, at a path below `/api/v1`."""
-    found = {*ALWAYS, *operation.errors}
-    writing = method in {"POST", "PUT", "PATCH", "DELETE"}
-    if writing:
-        found.update(OF_WRITES)
+    codes = {*ALWAYS, *operation.errors}
+    is_writing = method in {"POST", "PUT", "PATCH", "DELETE"}
+    if is_writing:
+        codes.update(OF_WRITES)
     if method == "POST":
-        found.update(OF_POSTS)
+        codes.update(OF_POSTS)
     if operation.request or operation.query or is_list:
-        found.add("validation_failed")
+        codes.add("validation_failed")
     if "{" in path:
-        found.add("not_found")
+        codes.add("not_found")
     if method == "GET" and FORMER.search(path):
-        found.add("moved")
-    return found | {*_of_access(operation, path, writing)}
+        codes.add("moved")
+    return codes | {*_of_access(operation, path, is_writing)}
 
 
-def _of_access(operation: Operation, path: str, writing: bool) -> Iterator[str]:
+def _of_access(operation: Operation, path: str, is_writing: bool) -> Iterator[str]:
     level = operation.level
     if level is not Level.PUBLIC:
         yield "not_authenticated"
@@ -147,15 +150,15 @@ def _of_access(operation: Operation, path: str, writing: bool) -> Iterator[str]:
         yield "role_required"
     if path.startswith("/teams/{") and not operation.even_inactive:
         yield "team_inactive"
-    if writing and "{repo_slug}" in path:
+    if is_writing and "{repo_slug}" in path:
         yield "repo_archived"
         if path.startswith("/users/{"):
             yield "owner_inactive"
 
 
 def by_status(codes: set[str]) -> dict[int, list[str]]:
-    """The same, sorted, by their statuses."""
-    found: dict[int, list[str]] = {}
+    """The codes of each status, sorted."""
+    statuses: dict[int, list[str]] = {}
     for code in sorted(codes):
-        found.setdefault(CODES[code][0], []).append(code)
-    return dict(sorted(found.items()))
+        statuses.setdefault(CODES[code][0], []).append(code)
+    return dict(sorted(statuses.items()))

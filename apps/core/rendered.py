@@ -1,4 +1,4 @@
-"""Bodies that are kept as HTML as well, beside their text and with the renderer's version."""
+"""Rows that store their body as HTML too, with the version of the renderer."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from apps.core.lexers import Budget
 
 
 class Rendered(models.Model):
-    """A row with a body. Rows that are older than the renderer are rendered when they are read."""
+    """A row with a body. Rows of an older renderer are rendered again on reading."""
 
     body: Any
     body_html = models.TextField(default="", editable=False)
-    """What `markdown.render` made: for `markdown.with_links`, not to be shown as it is."""
+    """The result of `markdown.render`, which is input of `markdown.with_links`: do not show it."""
     html_version = models.PositiveSmallIntegerField(default=0, editable=False)
-    """The renderer's version; 0: not rendered."""
+    """Version of the renderer; 0 if not rendered."""
 
     class Meta:
         abstract = True
 
 
 def rendered(body: str | None) -> dict[str, Any]:
-    """The columns of `Rendered` for this body, none for None. Call it before a lock is taken.
+    """The columns of `Rendered` for a body; empty for None. Call it before taking a lock.
 
-    Where code stayed plain because others kept the lexers busy, the body is rendered again when it
-    is read.
+    If code stayed plain because the lexers were busy, the body is rendered again on reading.
     """
     if body is None:
         return {}
@@ -37,19 +36,20 @@ def rendered(body: str | None) -> dict[str, Any]:
 
 
 def rendered_for_edit(row: Rendered, body: str | None) -> dict[str, Any]:
-    """The same for a row that gets another body. What the row has from another renderer is rendered
-    anew and saved, so that under the lock nothing has to be rendered to compare the two.
+    """As `rendered`, for a row that gets a new body. HTML of another renderer is first rendered
+    again and saved: the stored version is compared under the lock, where nothing should be
+    rendered.
     """
     if body is not None and row.html_version != markdown.VERSION:
-        same: dict[str, Any] = {"pk": row.pk, "body": row.body}
-        type(row)._default_manager.filter(**same).update(**rendered(row.body))
+        unchanged: dict[str, Any] = {"pk": row.pk, "body": row.body}
+        type(row)._default_manager.filter(**unchanged).update(**rendered(row.body))
     return rendered(body)
 
 
 def set_html(row: Rendered, html: dict[str, Any] | None, changed: list[str]) -> list[str]:
-    """Set what `rendered` made, without saving, if the body has changed; the columns to save."""
+    """Set the columns of `rendered` if the body has changed; returns the names to save."""
     if "body" not in changed:
         return []
-    known = html or {"body_html": "", "html_version": 0}
-    row.body_html, row.html_version = known["body_html"], known["html_version"]
-    return [*known]
+    columns = html or {"body_html": "", "html_version": 0}
+    row.body_html, row.html_version = columns["body_html"], columns["html_version"]
+    return [*columns]

@@ -1,6 +1,6 @@
-"""How answers are written: always JSON, whatever `Accept` says, and refusals as ErrorBody.
+"""Writes answers as JSON and refusals as ErrorBody, whatever `Accept` says.
 
-Apart from `views`, because DRF's settings name these classes while its own views are loading.
+Separate from `views`, because DRF loads the classes of its settings with its own views.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class JSONRenderer(BaseRenderer):
 
 
 class IgnoreAcceptNegotiation(BaseContentNegotiation):
-    """`Accept` never causes a 406: there is one representation."""
+    """Ignores `Accept`: there is one representation, and never a 406."""
 
     def select_parser(self, request: Any, parsers: Any) -> Any:
         return parsers[0]
@@ -37,7 +37,7 @@ class IgnoreAcceptNegotiation(BaseContentNegotiation):
 
 
 def handle_exception(exception: BaseException, context: Any) -> Response | None:
-    """DRF's one exception handler: ErrorBody for a refusal, None (a 500) for a defect."""
+    """DRF's exception handler: ErrorBody for a refusal, None (a 500) for a defect."""
     error = as_api_error(exception)
     return None if error is None else error_response(error)
 

@@ -1,29 +1,79 @@
-"""The request with the attributes that our middleware and steps set on it."""
+"""Requests: attributes that are set on them, their sessions and client addresses."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import cast
 
 from django.http import HttpRequest
+from django.utils import timezone
 
 from apps.core.access import Principal
 
 
 class SiteRequest(HttpRequest):
-    """Types the attributes that this project adds to Django's requests, which Django makes."""
+    """A type for Django's requests with the attributes that this project sets."""
 
     id: str
-    """Set by `apps.web.headers.page_headers`: the id by which the logs name the request."""
+    """Id of the request in the logs, set by `apps.web.headers.page_headers`."""
     principal: Principal
     """Set by `apps.accounts.authentication.session_principal`."""
     auth: Principal
-    """Set by `@page`: filters read it from there, as from a request of DRF."""
+    """Set by `@page`, for filters, which read it from a request of DRF."""
     answer_headers: dict[str, str]
-    """Headers that the answer gets; missing until a step sets one."""
+    """Headers for the answer; missing until a step sets one."""
 
 
 def set_answer_header(request: HttpRequest, name: str, value: str) -> None:
-    """Set a header of the answer, beside those that other steps have set."""
+    """Set a header of the answer; headers of other steps stay."""
     site_request = cast("SiteRequest", request)
     headers = getattr(site_request, "answer_headers", {})
     site_request.answer_headers = {**headers, name: value}
+
+
+DAY = "day"
+"""Key of a session for the day on which it was last prolonged."""
+
+
+def prolong(request: HttpRequest) -> None:
+    """Let the session expire in `SESSION_COOKIE_AGE` from today; it writes once a day."""
+    today = timezone.now().date().toordinal()
+    if request.session.get(DAY) != today:
+        request.session[DAY] = today
+
+
+UNKNOWN = "unknown"
+
+
+def address_of(meta: Mapping[str, str], trusted_proxies: int) -> str:
+    """The client's IPv4 address, or the /64 of its IPv6 address.
+
+    Only the entries of `X-Forwarded-For` that trusted proxies wrote count: for n of them, the n-th
+    from the right. If that is not an address, the result is the address of the connection.
+    """
+    connected = meta.get("REMOTE_ADDR", "")
+    forwarded = meta.get("HTTP_X_FORWARDED_FOR", "")
+    if trusted_proxies and forwarded:
+        entries = forwarded.rsplit(",", trusted_proxies)
+        client = entries[-min(trusted_proxies, len(entries))]
+        return network(client) or network(connected) or UNKNOWN
+    return network(connected) or UNKNOWN
+
+
+def network(text: str) -> str | None:
+    """`192.0.2.7` or `2001:db8:1:2::/64`, without a port; None if it is not an address."""
+    text = text.strip()[:100]
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        if ":" not in text:
+            return str(IPv4Address(text))
+        ipv6 = IPv6Address(text.partition("%")[0])
+    except AddressValueError:
+        return None
+    if ipv6.ipv4_mapped is not None:
+        return str(ipv6.ipv4_mapped)
+    return f"{IPv6Address(int(ipv6) >> 64 << 64)}/64"

@@ -1,4 +1,4 @@
-"""Searches that find the same in both databases: how something begins, holds, or is called."""
+"""Text searches with the same results in both databases."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from django.db import connection
 from django.db.models import Q
 
 LAST = chr(0x10FFFF)
-"""Sorts behind every text that goes on after a prefix."""
+"""The last character: a prefix with it sorts behind every text with that prefix."""
 HEX = frozenset("0123456789abcdef")
 
 
 def begins(field: str, text: str) -> Q:
-    """Rows whose field begins with this text, in binary order, along an index.
+    """Rows whose field begins with this text, in binary order, by an index.
 
-    PostgreSQL has one of patterns; SQLite, whose LIKE asks none here, is given the range.
+    PostgreSQL uses an index for patterns. SQLite's LIKE would use none, hence the range.
     """
     if connection.vendor == "sqlite":
         return Q((f"{field}__gte", text), (f"{field}__lt", text + LAST))
@@ -24,12 +24,12 @@ def begins(field: str, text: str) -> Q:
 
 
 def holds(field: str, text: str) -> Q:
-    """Rows whose field has this text somewhere, ignoring case."""
+    """Rows whose field contains this text, ignoring case."""
     return _ignoring_case(field, text, "icontains", re.escape(text))
 
 
 def is_called(field: str, text: str) -> Q:
-    """Rows whose field is this text, ignoring case."""
+    """Rows whose field equals this text, ignoring case."""
     return _ignoring_case(field, text, "iexact", rf"\A{re.escape(text)}\Z")
 
 
@@ -41,9 +41,9 @@ def _ignoring_case(field: str, text: str, lookup: str, pattern: str) -> Q:
 
 
 def uuid_begins(text: str, *, least: int = 1) -> Q:
-    """Rows whose `uuid` begins with these hexadecimal digits, dashes aside.
+    """Rows whose `uuid` begins with these hexadecimal digits; dashes do not count.
 
-    None where the text is something else, or has fewer digits than `least`.
+    No rows for any other text, or for fewer digits than `least`.
     """
     digits = text.replace("-", "").lower()
     if not least <= len(digits) <= 32 or not set(digits) <= HEX:

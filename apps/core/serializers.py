@@ -1,6 +1,6 @@
-"""Base classes of what comes in and goes out: strict requests, described records.
+"""Base classes for serializers and their fields.
 
-A request serializer refuses unknown properties and coerces nothing. A record serializer only
+A request serializer refuses unknown properties and converts no types. A record serializer only
 describes a record for the OpenAPI document; a function beside it makes the dict.
 """
 
@@ -24,25 +24,25 @@ NON_FIELD_ERRORS = "non_field_errors"
 """DRF's key for an error of a list or an object as a whole."""
 S = TypeVar("S", bound=serializers.Serializer[Any])
 Problem = Callable[[str], str | None]
-"""Says why a text cannot be accepted; None when it can."""
+"""Returns why a text is not valid, or None if it is."""
 VISIBLE = (
     r"[^\x00\t\n\v\f\r \x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
 )
-"""One character that can be seen."""
+"""Regular expression of a visible character."""
 NO_NUL = r"^[^\x00]*$"
-"""The pattern of any text: PostgreSQL stores no NUL."""
+"""Pattern of any text without NUL, which PostgreSQL cannot store."""
 NOT_BLANK = rf"^[^\x00]*{VISIBLE}[^\x00]*$"
 
 
 class StrictCharField(serializers.CharField):
-    """A string as it was sent: never trimmed, never made from a number, without NUL.
+    """A string, not trimmed and not converted from a number, without NUL.
 
-    `allow_blank=False` also refuses text of white space alone. Lengths are in characters.
+    `allow_blank=False` also refuses white space alone. Lengths are in characters.
     """
 
     default_error_messages = {"blank": "May not be blank."}
     pattern = ""
-    """The regular expression of the whole text in the OpenAPI document, where there is one."""
+    """Regular expression of the whole text for the OpenAPI document; may be empty."""
 
     def __init__(self, *, max_length: int, **options: Any) -> None:
         super().__init__(trim_whitespace=False, max_length=max_length, **options)
@@ -56,7 +56,7 @@ class StrictCharField(serializers.CharField):
 
 
 class RuleCharField(StrictCharField):
-    """A string with a rule of its own: `problem` says what is wrong with a value, or None."""
+    """A string with a rule: `problem` returns why a value is not valid, or None."""
 
     def __init__(
         self, *, problem: Problem, max_length: int, pattern: str = "", **options: Any
@@ -74,16 +74,16 @@ class RuleCharField(StrictCharField):
 
 
 class NameField(RuleCharField):
-    """A title, or the name of something: one line, whose text nothing turns round."""
+    """A name or title: one line without control characters."""
 
     def __init__(self, *, max_length: int, **options: Any) -> None:
-        seen = f"{VISIBLE[:-1]}{CHARACTERS}]"
-        pattern = f"{NO_CONTROLS}{seen}{NO_CONTROLS}"
+        visible = f"{VISIBLE[:-1]}{CHARACTERS}]"
+        pattern = f"{NO_CONTROLS}{visible}{NO_CONTROLS}"
         super().__init__(problem=name_problem, max_length=max_length, pattern=pattern, **options)
 
 
 class StrictCharFieldSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
-    """Describes these strings by lengths and a pattern; drf-spectacular finds it by itself."""
+    """Describes such strings by length and pattern; drf-spectacular finds this by itself."""
 
     target_class = StrictCharField
     match_subclasses = True
@@ -98,7 +98,7 @@ class StrictCharFieldSchema(OpenApiSerializerFieldExtension):  # type: ignore[no
 
 
 class StrictIntegerField(serializers.IntegerField):
-    """An integer; an integral float (`3.0`) is one, a string or a boolean is not."""
+    """An integer, or an integral float (`3.0`), but not a string or a boolean."""
 
     def to_internal_value(self, data: Any) -> int:
         if isinstance(data, bool) or not isinstance(data, int | float) or data != int(data):
@@ -107,7 +107,7 @@ class StrictIntegerField(serializers.IntegerField):
 
 
 class StrictBooleanField(serializers.BooleanField):
-    """`true` or `false` and nothing that looks like them."""
+    """`true` or `false`, and nothing similar."""
 
     def to_internal_value(self, data: Any) -> bool:
         if not isinstance(data, bool):
@@ -116,7 +116,7 @@ class StrictBooleanField(serializers.BooleanField):
 
 
 class StrictChoiceField(serializers.ChoiceField):
-    """One word of a closed vocabulary; the refusal names the words."""
+    """A word of a closed vocabulary; the error message names the words."""
 
     def __init__(self, choices: type[StrEnum] | list[str], **options: Any) -> None:
         super().__init__(choices=[str(word) for word in choices], **options)
@@ -128,14 +128,14 @@ class StrictChoiceField(serializers.ChoiceField):
 
 
 def not_one_of(value: object, words: Any) -> str:
-    """What is said of a value that is none of these words."""
-    shown = quoted(value) if isinstance(value, str) else "This"
-    return f"{shown} is not one of {', '.join(words)}."
+    """The error message for a value that is none of these words."""
+    subject = quoted(value) if isinstance(value, str) else "This"
+    return f"{subject} is not one of {', '.join(words)}."
 
 
 @extend_schema_field({"type": "string", "format": "date-time"})
 class TimestampField(serializers.Field[Any, Any, Any, Any]):
-    """Describes a point in time in a record: ISO 8601 in UTC."""
+    """Describes a time in a record: ISO 8601 in UTC."""
 
 
 class RecordSerializer(serializers.Serializer[Any]):
@@ -143,7 +143,7 @@ class RecordSerializer(serializers.Serializer[Any]):
 
 
 class RequestSerializer(serializers.Serializer[Any]):
-    """A request body: only the properties declared here, each of exactly its type."""
+    """A request body with only the declared properties, each of its exact type."""
 
     def to_internal_value(self, data: Any) -> Any:
         unknown = sorted(set(data) - set(self.fields)) if isinstance(data, dict) else []
@@ -153,19 +153,19 @@ class RequestSerializer(serializers.Serializer[Any]):
 
 
 class ReadySerializers(threading.local):
-    """A serializer of each class for each thread, which reads one request at a time.
+    """One serializer of each class for each thread, used for one request at a time.
 
-    DRF copies all the fields for a new one, which takes several times as long as the checks.
+    A new serializer copies all fields, which takes several times as long as the validation.
     """
 
     def __init__(self) -> None:
-        self.made: dict[type[serializers.Serializer[Any]], Any] = {}
+        self.serializers: dict[type[serializers.Serializer[Any]], Any] = {}
 
     def of(self, kind: type[S]) -> S:
-        if kind not in self.made:
-            self.made[kind] = kind()
-        found: S = self.made[kind]
-        return found
+        if kind not in self.serializers:
+            self.serializers[kind] = kind()
+        serializer: S = self.serializers[kind]
+        return serializer
 
 
 ready = ReadySerializers()
@@ -178,7 +178,7 @@ def unknown_text(unknown: list[str], known: list[str], what: str = "properties")
 
 
 def validated(serializer: serializers.Serializer[Any], data: dict[str, Any]) -> dict[str, Any]:
-    """The checked values of what was sent, nothing else; `Invalid` with one line of text."""
+    """The validated values and nothing else; `Invalid` with one line of text."""
     try:
         return dict(serializer.run_validation(data))
     except serializers.ValidationError as refusal:

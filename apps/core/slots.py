@@ -1,6 +1,6 @@
-"""Slots: how much of something the requests of this process hold at once.
+"""Slots limit how much of a resource the requests of this process use at the same time.
 
-A caller is a person or an address, as a text. A slot weighs 1, or more where bytes are counted.
+A caller is a text for a person or an address. A slot has weight 1, or more if bytes are counted.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from threading import Lock, RLock
 from apps.core.errors import ApiError
 
 ALL = "all"
-"""The name under which the slots of all callers are counted."""
+"""Name under which the slots of all callers are counted."""
 PATIENCE = 5.0
 """Seconds to wait in a queue."""
 
 Limits = Mapping[str, int]
-"""The names under which a slot is counted, each with the weight that it may hold."""
+"""Names under which a slot is counted, each with its maximum weight."""
 
 
 @dataclass(eq=False)
@@ -32,10 +32,10 @@ class Ticket:
 
 
 class Slots:
-    """Slots for all callers, and of these some for each caller.
+    """A number of slots for all callers, with a limit for each caller.
 
-    A released slot goes to a waiting caller before a new caller may take it: to the one with the
-    fewest slots, and of several to the one whose turn is longest ago.
+    Waiting callers get a released slot before new callers: first the one with the fewest slots, and
+    of several the one that has waited longest since its last turn.
     """
 
     def __init__(
@@ -48,36 +48,36 @@ class Slots:
         queue_per_caller: int | None = None,
         free: int = 0,
     ) -> None:
-        """`refusal` makes the error from the name whose limit is reached. `queue` callers may wait.
-        Of each hold that grows, the first `free` is not counted.
+        """`refusal` makes the error for the name whose limit is reached. `queue` callers may wait.
+        The first `free` of each growing hold is not counted.
         """
         self.most, self.per_caller, self.free = most, per_caller, free
         self.refusal = refusal
         self.queue_most, self.queue_per_caller = queue, queue_per_caller or queue
         self.held = Counter[str]()
         self.queue = list[Ticket]()
-        # The garbage collector may release a slot at any point, also in a thread that has the lock.
+        # The garbage collector may release a slot at any time, even in a thread that has the lock.
         self.lock = RLock()
 
     @property
     def waiting(self) -> Counter[str]:
-        """How many wait, by caller."""
+        """Number of waiting requests by caller."""
         return Counter(ticket.caller for ticket in self.queue)
 
     def limits_of(self, caller: str) -> Limits:
-        """The names under which slots of this caller are counted, with their limits."""
+        """Names under which slots of this caller are counted, with their limits."""
         if self.per_caller is None:
             return {ALL: self.most}
         return {caller: self.per_caller, ALL: self.most}
 
     def full(self, caller: str, weight: int = 1) -> str:
-        """The first name whose limit leaves too little for this weight; "" if there is none."""
+        """The first name whose limit has no room for this weight; "" if there is none."""
         limits = self.limits_of(caller).items()
         return next((name for name, most in limits if self.held[name] + weight > most), "")
 
     @contextmanager
     def slot(self, caller: str = "", *, waits: bool = True) -> Iterator[None]:
-        """Hold a slot; the refusal if none is free in time, or too many callers wait."""
+        """Hold a slot. Raises the refusal if none is free in time, or too many callers wait."""
         if ticket := self._take_or_queue(caller, waits=waits):
             self._wait(ticket)
         try:
@@ -87,7 +87,9 @@ class Slots:
 
     @contextmanager
     def hold(self, caller: str) -> Iterator[Hold]:
-        """A slot without weight that can grow, released at the end or when it is forgotten."""
+        """A slot that starts without weight and can grow. It is released at the end, or by the
+        garbage collector.
+        """
         hold = Hold(self, caller)
         try:
             yield hold
@@ -95,7 +97,7 @@ class Slots:
             hold.release()
 
     def take(self, caller: str, weight: int) -> None:
-        """Take a slot of this weight; the refusal, and nothing taken, if it is not free."""
+        """Take a slot of this weight; without room raises the refusal and takes nothing."""
         with self.lock:
             if full := self.full(caller, weight):
                 raise self.refusal(full)
@@ -128,8 +130,8 @@ class Slots:
             return ticket
 
     def _wait(self, ticket: Ticket) -> None:
-        # A bare lock: one that is made of Python code could be released by the garbage collector
-        # while the same thread is inside of it.
+        # A plain lock: the garbage collector could call a lock written in Python while the same
+        # thread is inside it.
         if ticket.turn.acquire(timeout=PATIENCE):
             return
         with self.lock:
@@ -138,25 +140,29 @@ class Slots:
                 raise self.refusal(self.full(ticket.caller) or ALL)
 
     def _hand_over(self) -> None:
-        """Give free slots to waiting callers. Call it with the lock."""
+        """Give free slots to waiting callers. Call it while holding the lock."""
         while eligible := [ticket for ticket in self.queue if not self.full(ticket.caller)]:
-            ticket = min(eligible, key=lambda ticket: self.held[ticket.caller])  # first of equals
+            ticket = min(
+                eligible, key=lambda ticket: self.held[ticket.caller]
+            )  # the first of several
             self.queue.remove(ticket)
             self._add(ticket.caller, 1)
-            self.queue.sort(key=lambda other: other.caller == ticket.caller)  # next turn is last
+            self.queue.sort(
+                key=lambda other: other.caller == ticket.caller
+            )  # its next turn comes last
             ticket.turn.release()
 
 
 class Hold:
-    """The slot of one caller whose weight grows, such as the memory for a body that is received."""
+    """A slot of one caller with growing weight, such as the memory for a body being received."""
 
     def __init__(self, slots: Slots, caller: str) -> None:
         self.slots, self.held_by, self.weight = slots, caller, 0
         self.is_over = False
-        """Set by `release`: a thread that still reads takes nothing more."""
+        """Set by `release`, after which a thread that still reads takes nothing more."""
 
     def grow_to(self, size: int) -> None:
-        """Make it as heavy as `size`, without what is free; the refusal if that is too much."""
+        """Grow to the weight of `size`, without the free part; raises the refusal without room."""
         with self.slots.lock:
             more = 0 if self.is_over else max(0, size - self.slots.free) - self.weight
             self.slots.take(self.held_by, more)

@@ -1,6 +1,6 @@
-"""Names in addresses: their rules, and the converters that let them into a route.
+"""Names in addresses: their rules, and the path converters for them.
 
-Names are looked up ignoring case.
+Lookups of names ignore case.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from django.urls import register_converter
 from django.urls.converters import IntConverter, StringConverter, UUIDConverter
 
 PREFIX = "/api/v1"
-"""Where the API begins."""
+"""Path of the API."""
 RESERVED = frozenset({"self", "new"})
 USERNAME = re.compile(r"[A-Za-z0-9]+(?:[-_.][A-Za-z0-9]+)*")
 TEAM_SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
@@ -23,7 +23,7 @@ ENDINGS = (".git", ".lock", ".atom")
 
 
 def username_problem(name: str) -> str | None:
-    """Why this cannot be a username; None when it can."""
+    """Why this is not a valid username; None if it is."""
     if len(name) > USERNAME_MAX or not USERNAME.fullmatch(name):
         return (
             f"A username has 1 to {USERNAME_MAX} letters or digits, "
@@ -33,7 +33,7 @@ def username_problem(name: str) -> str | None:
 
 
 def team_slug_problem(slug: str) -> str | None:
-    """Why this cannot be a team's slug; None when it can."""
+    """Why this is not a valid slug of a team; None if it is."""
     if len(slug) > TEAM_SLUG_MAX or not TEAM_SLUG.fullmatch(slug):
         return (
             f"A team slug has 1 to {TEAM_SLUG_MAX} lower-case letters or digits, "
@@ -43,7 +43,7 @@ def team_slug_problem(slug: str) -> str | None:
 
 
 def repo_slug_problem(slug: str) -> str | None:
-    """Why this cannot be a repository's slug; None when it can."""
+    """Why this is not a valid slug of a repository; None if it is."""
     if len(slug) > REPO_SLUG_MAX or not REPO_SLUG.fullmatch(slug) or slug in {".", ".."}:
         return (
             f"A repository slug has 1 to {REPO_SLUG_MAX} lower-case letters, digits, "
@@ -82,11 +82,11 @@ class UidConverter(UUIDConverter):
 
 
 class SegmentConverter(StringConverter):
-    """Any text between two slashes: what can be no name is refused by who looks it up."""
+    """Any text between two slashes; the lookup refuses invalid names."""
 
 
 class TreePathConverter(StringConverter):
-    """The rest of an address: names of files and of branches have slashes, and any character."""
+    """The rest of a path: names of files and branches may contain slashes and any character."""
 
     regex = r"[\s\S]+"
 
@@ -106,7 +106,7 @@ CONVERTERS: dict[str, type[Converter]] = {
 
 
 def path_schemas() -> dict[str, dict[str, object]]:
-    """What the OpenAPI document says of each converter's parameters."""
+    """The schema of each converter's parameters, for the OpenAPI document."""
     texts: dict[str, dict[str, object]] = {
         name: {"type": "string", "pattern": f"^(?:{converter.regex})$"}
         for name, converter in CONVERTERS.items()
@@ -116,6 +116,6 @@ def path_schemas() -> dict[str, dict[str, object]]:
 
 
 def register_converters() -> None:
-    """Make the converters known to Django's routes; `config/urls.py` calls it once."""
+    """Register the converters with Django; `config/urls.py` calls it once."""
     for name, converter in CONVERTERS.items():
         register_converter(converter, name)

@@ -1,7 +1,7 @@
-"""Querysets whose SQL is compiled once: for the lookups of every request.
+"""Querysets whose SQL is compiled once, for lookups of every request.
 
-Django takes longer to compile such a query than the database to answer it, and compiles it anew
-each time. Which undocumented parts of Django this uses: docs/decisions/0008.
+Django compiles a query each time, which takes longer than its execution. docs/decisions/0008 lists
+the undocumented parts of Django that this module uses.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Expression, Field, QuerySet
 from django.db.models.query import get_related_populators
@@ -19,10 +19,10 @@ from django.http import Http404
 
 
 class Parameter(Expression):
-    """A value of a statement that is given by this name when it runs."""
+    """A named value, passed when the statement is executed."""
 
     def __init__(self, name: str, index: int | None = None) -> None:
-        super().__init__(output_field=Field())  # of no type: it is only compared
+        super().__init__(output_field=Field())  # without a type: it is only compared
         self.name, self.index = name, index
 
     def as_sql(self, compiler: Any, connection: Any) -> tuple[str, tuple[Any, ...]]:
@@ -34,58 +34,58 @@ class Parameter(Expression):
 
 
 def parameters(name: str, count: int) -> list[Parameter]:
-    """The items of a list with so many values, for `__in`."""
+    """The items of a list of this length, for `__in`."""
     return [Parameter(name, index) for index in range(count)]
 
 
 class Statement:
-    """A queryset that is compiled once, and gives what the queryset would give.
+    """A queryset that is compiled once.
 
-    `Statement(lambda: Team.objects.filter(slug=Parameter("slug")))` is run by `first(slug="acme")`.
-    The values are passed to the database as they are: integers, strings, None. The queryset is
-    made on first use, when all models are loaded.
+    `Statement(lambda: Team.objects.filter(slug=Parameter("slug")))` is executed by
+    `first(slug="acme")`. The database gets the values unchanged: integers, strings, None. The
+    queryset is created on first use, when all models are loaded.
     """
 
     def __init__(self, queryset: Callable[[], QuerySet[Any, Any]]) -> None:
         self.queryset = queryset
 
     def first(self, **values: Any) -> Any:
-        """The first row: an instance, or values if the queryset gives those. None without a row."""
+        """The first row, as the queryset returns it: an instance or values. None without a row."""
         with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
             cursor.execute(self._compiled.sql, self._bound(values))
             row = cursor.fetchone()
         return None if row is None else next(self._results([row]))
 
     def one(self, **values: Any) -> Any:
-        """As `first`; 404 without a row."""
+        """The first row; 404 without one."""
         row = self.first(**values)
         if row is None:
             raise Http404
         return row
 
     def all(self, **values: Any) -> list[Any]:
-        """Each row, as `first` gives one."""
-        return self._run(self._compiled.sql, self._bound(values))
+        """All rows, each as in `first`."""
+        return self._execute(self._compiled.sql, self._bound(values))
 
     def of(self, **values: Any) -> Slices:
-        """The rows of these values, to be sliced like a queryset."""
+        """The rows for these values, to be sliced like a queryset."""
         return Slices(self, values)
 
     def page(self, start: int, stop: int, **values: Any) -> list[Any]:
-        """The rows from `start` on, without the one at `stop`."""
+        """The rows from `start` to before `stop`."""
         sql = f"{self._compiled.sql} LIMIT %s OFFSET %s"
-        return self._run(sql, [*self._bound(values), stop - start, start])
+        return self._execute(sql, [*self._bound(values), stop - start, start])
 
-    def _run(self, sql: str, given: list[Any]) -> list[Any]:
+    def _execute(self, sql: str, parameters: list[Any]) -> list[Any]:
         with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
-            cursor.execute(sql, given)
+            cursor.execute(sql, parameters)
             rows = cursor.fetchall()
         return [*self._results(rows)]
 
     def _bound(self, values: dict[str, Any]) -> list[Any]:
         return [
-            each.value_in(values) if isinstance(each, Parameter) else each
-            for each in self._compiled.parameters
+            parameter.value_in(values) if isinstance(parameter, Parameter) else parameter
+            for parameter in self._compiled.parameters
         ]
 
     @cached_property
@@ -100,9 +100,9 @@ class Statement:
         return map(tuple, rows) if compiled.model is None else map(compiled.instance, rows)
 
     def _of_connection(self, connection: BaseDatabaseWrapper) -> tuple[Any, dict[int, Any]]:
-        """What converts the database's own values of some columns, by index.
+        """The compiler, and converters of values from the database by index of the column.
 
-        It is an attribute of the connection, because it refers to it: both go with their thread.
+        They are cached on the connection, to which they refer: both end with their thread.
         """
         cached: dict[Statement, tuple[Any, dict[int, Any]]]
         cached = vars(connection).setdefault("statement_converters", {})
@@ -113,7 +113,7 @@ class Statement:
 
 
 class Compiled:
-    """The SQL of a queryset, and how Django makes instances of its rows."""
+    """The SQL of a queryset, and the means to make instances of its rows."""
 
     def __init__(self, queryset: QuerySet[Any, Any]) -> None:
         self.query = queryset.query
@@ -127,13 +127,13 @@ class Compiled:
             columns = compiler.klass_info["select_fields"]
             self.names = [self.expressions[column].target.attname for column in columns]
             self.own = slice(columns[0], columns[-1] + 1)
-            # ignored: the stubs are those of a later Django
+            # Ignored, because the stubs are for a later Django.
             self.related = get_related_populators(  # type: ignore[call-arg]
                 compiler.klass_info, compiler.select, DEFAULT_DB_ALIAS
             )
 
     def instance(self, row: Sequence[Any]) -> Any:
-        """An instance with its related ones and its annotations, as `ModelIterable` makes it."""
+        """An instance with related instances and annotations, as `ModelIterable` makes it."""
         instance = self.model.from_db(DEFAULT_DB_ALIAS, self.names, row[self.own])
         for related in self.related:
             related.populate(row, instance)
@@ -151,3 +151,14 @@ class Slices:
 
     def __getitem__(self, part: slice) -> list[Any]:
         return self.statement.page(part.start, part.stop, **self.values)
+
+
+def values_of(row: models.Model, columns: dict[str, str]) -> list[Any]:
+    """The values of `values_list(*columns.values())` for this row, whose relations are loaded."""
+    return [_value_at(row, path) for path in columns.values()]
+
+
+def _value_at(value: Any, path: str) -> Any:
+    for name in path.split("__"):
+        value = None if value is None else getattr(value, name)
+    return value

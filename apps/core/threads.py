@@ -1,4 +1,4 @@
-"""Threads for which the end of the process does not wait."""
+"""Threads that do not delay the end of the process."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ Work = tuple[Future[Any], Callable[[], Any]]
 
 
 class DaemonExecutor(Executor):
-    """An executor whose threads run what they are given in order; they start with the first task.
+    """An executor whose threads run tasks in order; they start with the first task.
 
-    The end of the process waits for none of them, as it would for those of the standard library's
-    executors: one may wait for a lock of the database, and what is left half done is made good as
-    after any other sudden end.
+    The end of the process does not wait for them, unlike the executors of the standard library: a
+    thread may wait for a lock of the database. Interrupted work is repaired as after any crash.
     """
 
     def __init__(self, name: str, count: int = 1) -> None:
@@ -36,12 +35,12 @@ class DaemonExecutor(Executor):
     def _begin(self) -> None:
         with self._beginning:
             for thread in self.threads:
-                if thread.ident is None:  # the machine may have had no more threads before
+                if thread.ident is None:  # an earlier start may have failed
                     thread.start()
             self.begun = True
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the threads when they have run all tasks."""
+        """End the threads after all tasks."""
         for _ in self.threads:
             self.work.put(None)
         if wait and self.begun:
@@ -53,7 +52,7 @@ class DaemonExecutor(Executor):
             pass
 
     def _next(self) -> bool:
-        """Run one task, and keep no reference to it."""
+        """Run one task, without keeping a reference to it; False at the end."""
         work = self.work.get()
         if work is None:
             return False

@@ -1,8 +1,7 @@
-"""The transaction that carries an action out, and what a request stores in that very transaction.
+"""The final transaction of an action, to which its caller may add rows before the commit.
 
-An action may do slow work before, and have more than one transaction. The one that ends it is a
-`final_transaction`. A caller who has to store something beside it, both or neither, holds its
-commit back (`HeldCommit`) until that is written too.
+An action may do slow work first, and have several transactions. The last is a `final_transaction`.
+A caller that must store something together with it delays its commit by `HeldCommit`.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ Result = TypeVar("Result")
 
 
 class HeldCommit:
-    """`with HeldCommit(begin) as held:` holds the next final transaction open until the end.
+    """`with HeldCommit(begin) as held:` keeps the next final transaction open until its end.
 
-    `begin` is called inside that transaction, before the action does anything in it. An exception
-    rolls all of it back. One that leaves the final transaction itself does so at once: what
-    follows, such as another try, has a transaction of its own.
+    `begin` is called in that transaction before the action. An exception rolls all of it back. If
+    it leaves the final transaction itself, the rollback is immediate, and another try of the action
+    has a new transaction.
     """
 
     def __init__(self, begin: Callable[[], None]) -> None:
@@ -48,7 +47,7 @@ class HeldCommit:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Run inside the transaction that is held, which begins here if none has begun."""
+        """Run inside the held transaction, which begins here if it has not begun yet."""
         if self._is_open:
             yield
             return
@@ -65,11 +64,11 @@ class HeldCommit:
 
 
 HELD: ContextVar[HeldCommit | None] = ContextVar("held_commit", default=None)
-"""What holds back commits of the request that this thread works on."""
+"""The `HeldCommit` of the current request."""
 
 
 def final_transaction(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """As `transaction.atomic`, for the last transaction of an action: nothing fails after it.
+    """As `transaction.atomic`, for the last transaction of an action, after which nothing may fail.
 
     Every action that answers a POST has one.
     """

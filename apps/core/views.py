@@ -1,8 +1,8 @@
-"""The base of every resource of the API: the steps of a request, each a class of DRF's kind.
+"""The base class of all viewsets, with the steps of a request.
 
-The order is the same everywhere: method 405, another site 403, authentication 401, throttles 429,
-the resource of the path 404, access level 403, former slug 301, the objects below it 404, query and
-body 400, 413, 415, 422; then the method, which only acts.
+Their order is always the same: method 405, other site 403, authentication 401, throttles 429, the
+resource of the path 404, level of access 403, former slug 301, objects below the resource 404,
+query and body 400, 413, 415, 422; then the method of the operation.
 """
 
 from __future__ import annotations
@@ -37,36 +37,36 @@ from apps.core.slugs import PREFIX
 
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 ANY_HOST = {"0.0.0.0", "::"}  # noqa: S104 - read, not bound
-"""All addresses of this machine, to which no link leads."""
+"""Addresses that stand for all of this machine, and are not valid in links."""
 SLOW_BODY = 0.5
-"""Seconds after which what the caller may do is asked anew, when the body has come."""
+"""Seconds of receiving a body, after which the caller's access is checked again."""
 
 
 def base_url(request: HttpRequest) -> str:
-    """Scheme and host of the URLs in answers: `BASE_URL`, else as the request came."""
+    """Scheme and host of URLs in answers: `BASE_URL`, else those of the request."""
     return settings.BASE_URL or f"{request.scheme}://{request.get_host()}"
 
 
 def site_url() -> str:
-    """`BASE_URL`, else the address of this server: nothing that a request says.
+    """Scheme and host of URLs for other people: `BASE_URL`, else the address of this server.
 
-    For what is sent to others: whoever asks could name a port or a host of their own.
+    The host of a request is not used: its sender can choose it.
     """
     return settings.BASE_URL or server_url()
 
 
 def server_url() -> str:
-    """The address at which this machine can reach the server, by `HOST` and `PORT`."""
+    """The address of the server on this machine, by `HOST` and `PORT`."""
     host = "localhost" if settings.HOST in ANY_HOST else settings.HOST
     return f"http://{f'[{host}]' if ':' in host else host}:{settings.PORT}"
 
 
 def check_same_site(request: HttpRequest) -> None:
-    """403 `cross_site_request` for a change that a browser says another site asks for.
+    """403 `cross_site_request` for a change that a browser sends for another site.
 
-    A browser keeps Basic credentials, and sends them with whatever form any site has. Newer ones
-    say `Sec-Fetch-Site` where the connection is safe, all of them `Origin`; programs neither. Who
-    sends a bearer token has it from nowhere but the request: no browser adds one by itself.
+    A browser stores Basic credentials and sends them with forms of any site. Newer browsers send
+    `Sec-Fetch-Site` over a secure connection, and all send `Origin`; programs send neither. A
+    request with a bearer token is accepted: no browser adds one by itself.
     """
     bearer = request.headers.get("Authorization", "").lower().startswith("bearer ")
     if request.method not in UNSAFE or bearer:
@@ -74,23 +74,23 @@ def check_same_site(request: HttpRequest) -> None:
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     if site is None:
         scheme = "https" if settings.BASE_URL.startswith("https://") else request.scheme
-        own = {f"{scheme}://{request.get_host()}", *settings.CSRF_TRUSTED_ORIGINS}
-        ours = origin is None or origin in own
+        origins = {f"{scheme}://{request.get_host()}", *settings.CSRF_TRUSTED_ORIGINS}
+        is_same_site = origin is None or origin in origins
     else:
-        ours = site in {"same-origin", "none"}
-    if not ours:
+        is_same_site = site in {"same-origin", "none"}
+    if not is_same_site:
         raise Forbidden("cross_site_request", "Another site has made your browser send this.")
 
 
 class ApiViewSet(GenericViewSet[Any]):
-    """A resource. Subclasses say where it is (`open`, `load_objects`) and what it does."""
+    """A resource. Subclasses load it (`open`, `load_objects`) and declare its operations."""
 
     schema_tags: ClassVar[list[str]] = []
-    """Its tags in the OpenAPI document; the first is a rate scope as well."""
+    """Its tags in the OpenAPI document, which are rate scopes as well."""
     rate_scopes: ClassVar[tuple[str, ...]] = ()
-    """Rate scopes that its requests count for, beside those of every request."""
+    """Rate scopes of its requests, besides those of every request."""
     unlimited_for_staff = False
-    """Whether requests of staff count for no rate limit."""
+    """Whether rate limits do not count requests of staff."""
     format_kwarg = None
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
     operation: Operation
@@ -98,11 +98,11 @@ class ApiViewSet(GenericViewSet[Any]):
     access: Access
     filterset: StrictFilterSet | None = None
     sent: dict[str, Any]
-    """The body as it came."""
+    """The parsed body, before validation."""
     validated_data: dict[str, Any]
     validated_query: dict[str, Any]
     asked_since: dt.datetime | None = None
-    """When this very request first came, where it was tried before and nobody got an answer."""
+    """Time of the first attempt, if this request repeats one that was not answered."""
 
     def open(self) -> Access | None:
         """The caller's access to the team, user's space or repository of the path; 404, 403.
@@ -114,11 +114,11 @@ class ApiViewSet(GenericViewSet[Any]):
     def load_objects(self) -> None:
         """Load the objects below the resource that the path names; 404."""
 
-    def check_again(self, kept: Any) -> None:
-        """Ask what the operation itself asks of the caller, before a kept answer is given again.
+    def check_again(self, stored: Any) -> None:
+        """Repeat the operation's own checks of access before a stored answer is replayed; 403, 404.
 
-        For what depends on query and body, such as the space that they name; 403, 404. `kept` is
-        the body of that answer.
+        They depend on query and body, such as the space named there. `stored` is the body of the
+        answer.
         """
         self.principal.check_may_change()
 
@@ -127,7 +127,7 @@ class ApiViewSet(GenericViewSet[Any]):
         return super().initialize_request(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Take the steps in order. Stock DRF throttles after permissions: guesses would be free."""
+        """Run the steps in order. DRF throttles after permissions and would not count guesses."""
         self.operation = self.get_operation()
         check_same_site(self.http_request)
         self.perform_authentication(request)
@@ -136,7 +136,7 @@ class ApiViewSet(GenericViewSet[Any]):
         self.validate(request)
 
     def find(self, request: Request) -> None:
-        """Open the resource of the path, as far as the caller may, and load what is below it."""
+        """Check access to the resource of the path, and load the objects below it."""
         access = self.open()
         if access is not None:
             self.access = access
@@ -146,15 +146,15 @@ class ApiViewSet(GenericViewSet[Any]):
         self.load_objects()
 
     def get_operation(self) -> Operation:
-        """The operation that this method and path lead to; 405 where there is none."""
+        """The operation of this method and path; 405 if there is none."""
         method = getattr(self, self.action or "", None)
-        found = getattr(method, "operation", None)
-        if found is None:
+        operation = getattr(method, "operation", None)
+        if operation is None:
             raise method_not_allowed(self.allowed_methods)
-        return cast("Operation", found)
+        return cast("Operation", operation)
 
     def perform_authentication(self, request: Request) -> None:
-        """Find out who calls; 401. A failure is throttled as well, by address, to end guessing."""
+        """Authenticate the caller; 401. Failures are throttled by address, to end guessing."""
         try:
             super().perform_authentication(request)
             if self.operation.level is not Level.PUBLIC and not request.user.is_authenticated:
@@ -162,13 +162,13 @@ class ApiViewSet(GenericViewSet[Any]):
                     "not_authenticated", "Send an API token: Authorization: Bearer <token>."
                 )
         except Unauthenticated:
-            request.user = AnonymousUser()  # else DRF would authenticate once more
+            request.user = AnonymousUser()  # else DRF would authenticate again
             self.check_throttles(request)
             raise
         self.principal = cast("Principal", request.auth)
 
     def redirect_to(self, access: Access) -> None:
-        """Send a reader who asked by a former slug to where the resource is today: 301."""
+        """301 to the current address, for a read by a former slug."""
         path = escape_uri_path(self.request.path).removeprefix(PREFIX).split("/")
         rest = path[len(access.api_path.split("/")) :]
         address = "/".join([f"{self.base_url}{PREFIX}{access.api_path}", *rest])
@@ -176,7 +176,7 @@ class ApiViewSet(GenericViewSet[Any]):
         raise Moved(f"{address}?{query}" if query else address)
 
     def validate(self, request: Request) -> None:
-        """Check filters, page, query and body: empty or `{}` where no request serializer is."""
+        """Validate filters, page, query and body, which is empty without a request serializer."""
         self.check_parameters(request)
         if self.action == "list":
             self.filterset = StrictFilterBackend().validate(request, self)
@@ -189,18 +189,18 @@ class ApiViewSet(GenericViewSet[Any]):
             began = monotonic()
             self.sent = self.parse_body()
             if monotonic() - began > SLOW_BODY:
-                self.ask_again(request)
+                self.recheck_access(request)
             self.validated_data = validated(serializer, self.sent)
 
     def respond(self, answer: Callable[[], HttpResponseBase]) -> HttpResponseBase:
-        """The answer of the operation; to a POST with an `Idempotency-Key` the one that it had."""
+        """The answer of the operation; a POST with an `Idempotency-Key` may replay a stored one."""
         key = self.http_request.headers.get("Idempotency-Key")
         if key is None or self.request.method != "POST":
             return answer()
         return answer_once()(self, key, answer)
 
     def check_parameters(self, request: Request) -> None:
-        """Refuse query parameters of a write that it does not know; name those of a read."""
+        """Refuse unknown query parameters of a write; name those of a read in a header."""
         sent = request.query_params
         if not sent:
             return
@@ -208,32 +208,32 @@ class ApiViewSet(GenericViewSet[Any]):
         unknown = [name for name in sent if name not in known]
         if unknown and self.is_writing:
             refuse_unknown(unknown, known)
-        if unknown:
-            set_answer_header(self.http_request, IGNORED, ignored_names(unknown))
+        if names := ignored_names(unknown):
+            set_answer_header(self.http_request, IGNORED, names)
 
     def known_parameters(self) -> list[str]:
-        """The query parameters of the operation, in the order in which they are described."""
-        query, found = self.operation.query, []
+        """The query parameters of the operation, in the order of the OpenAPI document."""
+        query, names = self.operation.query, []
         if self.action == "list":
             filters: type[StrictFilterSet] | None = getattr(self, "filterset_class", None)
-            found += [] if filters is None else [*filters.base_filters]
-            found += [] if self.paginator is None else self.paginator.names()
-        return found if query is None else [*ready.of(query).names(), *found]
+            names += [] if filters is None else [*filters.base_filters]
+            names += [] if self.paginator is None else self.paginator.names()
+        return names if query is None else [*ready.of(query).names(), *names]
 
-    def ask_again(self, request: Request) -> None:
-        """Ask once more who calls, and what they may do. 401, and all that `find` refuses.
+    def recheck_access(self, request: Request) -> None:
+        """Authenticate the caller and check access once more; 401, and refusals of `find`.
 
-        A token that has been revoked would otherwise make another one with a request that it had
-        begun before, and who was removed from a team change what is protected there.
+        Else a request that began before its token was revoked could create another token, and a
+        former member of a team could change its protections.
         """
-        now = self.principal.renewed()
-        if now is None:
+        principal = self.principal.renewed()
+        if principal is None:
             raise Unauthenticated("invalid_token", "This API token is not valid any more.")
-        self.principal = now
+        self.principal = principal
         self.find(request)
 
     def parse_body(self) -> dict[str, Any]:
-        """The body as `parser_classes` read it. DRF itself would see no chunked body."""
+        """The body, parsed by `parser_classes`. DRF itself would take a chunked body for empty."""
         parser: Any = self.get_parsers()[0]
         stream, declared = body_stream(self.http_request)
         context = {"required": self.operation.request is not None, "declared": declared}
@@ -252,23 +252,23 @@ class ApiViewSet(GenericViewSet[Any]):
 
     @property
     def paginator(self) -> ApiPagination | None:
-        """DRF's own property, with the type that ours has."""
+        """DRF's property, with our type."""
         return cast("ApiPagination | None", super().paginator)
 
     def page_of(self, rows: Any, record: Callable[[Any], dict[str, Any]]) -> Response:
-        """The page of these rows that the request asks for, as records."""
+        """The requested page of these rows, as records."""
         return self.get_paginated_response([record(row) for row in self.paginate(rows)])
 
     def paginate(self, rows: Any) -> list[Any]:
-        """The rows of the page that the request asks for, after its filters."""
+        """The filtered rows of the requested page."""
         return list(self.paginate_queryset(self.filter_queryset(rows)) or [])
 
 
 @cache
 def answer_once() -> Callable[[ApiViewSet, str, Callable[[], HttpResponseBase]], HttpResponseBase]:
-    """What keeps answers: `settings.ANSWER_ONCE`."""
-    found: Any = import_string(settings.ANSWER_ONCE)
-    return cast("Callable[[ApiViewSet, str, Any], HttpResponseBase]", found)
+    """The function that stores and replays answers: `settings.ANSWER_ONCE`."""
+    function: Any = import_string(settings.ANSWER_ONCE)
+    return cast("Callable[[ApiViewSet, str, Any], HttpResponseBase]", function)
 
 
 def schema_tags() -> list[str]:

@@ -11,10 +11,10 @@ from apps.events.models import Ping
 
 
 @transaction.atomic
-def read_ping(*, by: Principal, ping: Ping) -> None:
+def read_ping(*, principal: Principal, ping: Ping) -> None:
     """Mark the caller's own ping as read; repeating it changes nothing. 404 for pings of others."""
-    by.check_may_change()
-    if ping.user_id != by.user.pk:
+    principal.check_may_change()
+    if ping.user_id != principal.user.pk:
         raise plain_error(404)
     if ping.read_at is None:
         ping.read_at = timezone.now()
@@ -22,8 +22,8 @@ def read_ping(*, by: Principal, ping: Ping) -> None:
 
 
 @transaction.atomic
-def read_all_pings(*, by: Principal) -> None:
+def read_all_pings(*, principal: Principal) -> None:
     """Mark all pings that the caller may see as read."""
-    by.check_may_change()
-    unread = Ping.objects.all().visible_to(by).filter(read_at=None)
+    principal.check_may_change()
+    unread = Ping.objects.all().visible_to(principal).filter(read_at=None)
     unread.update(read_at=timezone.now())

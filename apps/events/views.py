@@ -226,14 +226,14 @@ class PingViewSet(ApiViewSet):
     @operation(Level.NONE, response=PingRecord)
     def read(self) -> dict[str, Any]:
         """Mark a ping as read. Doing it again changes nothing."""
-        actions.read_ping(by=self.principal, ping=self.ping)
+        actions.read_ping(principal=self.principal, ping=self.ping)
         return self.records(queries.ping_values(Ping.objects.filter(pk=self.ping.pk)))[0]
 
     @action(detail=False, url_path="read-all", methods=["put"])
     @operation(Level.NONE, status=204)
     def read_all(self) -> None:
         """Mark all pings of the list as read."""
-        actions.read_all_pings(by=self.principal)
+        actions.read_all_pings(principal=self.principal)
 
     def records(self, rows: Iterable[Any]) -> Sequence[dict[str, Any]]:
         return ping_records([queries.ping_row(row) for row in rows], self.base_url)

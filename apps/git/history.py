@@ -69,6 +69,19 @@ def heads_sharing(repo: GitRepo, old: str, new: str, heads: frozenset[str]) -> f
     return heads & sharing
 
 
+def commits_gained(
+    repo: GitRepo, heads: Collection[str], before: Collection[str], *, most: int
+) -> list[str]:
+    """At most `most` commits that `heads` reach and `before` do not, newest first; one git process.
+
+    Objects that do not exist or are no commits are left out.
+    """
+    check_shas(*heads, *before)
+    lines = "\n".join([*heads, *(f"^{sha}" for sha in before), ""]).encode()
+    options = (f"--max-count={most}", "--ignore-missing", "--stdin")
+    return repo.git("rev-list", *options, stdin=lines).out.decode().splitlines()
+
+
 def distances(repo: GitRepo, pairs: Collection[tuple[str, str]]) -> dict[tuple[str, str], Distance]:
     """`GitRepo.distance` of each (old, new), by two git processes for all pairs.
 

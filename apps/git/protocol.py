@@ -227,6 +227,18 @@ def with_refusals(
     return others + _in_band(with_refusals(body, refused)) + FLUSH
 
 
+def reported_refs(answer: bytes, *, sideband: bool = False) -> dict[str, bool]:
+    """The refs in git's answer to a push, and whether git has moved each. Empty if the answer has
+    no complete report.
+    """
+    packets = _packets(answer)
+    if packets is not None and sideband:
+        packets = _packets(b"".join(packet[1:] for packet in packets if packet[:1] == _REPORT_BAND))
+    texts = (packet.decode("utf-8", "surrogateescape") for packet in packets or [])
+    lines = [text.removesuffix("\n").split(" ", 2) for text in texts]
+    return {words[1]: words[0] == "ok" for words in lines if words[0] in {"ok", "ng"}}
+
+
 def _packets(stream: bytes) -> list[bytes] | None:
     """The payloads of the packets; None unless the stream ends with its first flush packet."""
     payloads: list[bytes] = []

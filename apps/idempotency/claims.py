@@ -17,7 +17,7 @@ from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from apps.idempotency import rules
+from apps.core.errors import Conflict, Invalid
 from apps.idempotency.models import LEASE, KeyedRequest
 
 logger = logging.getLogger(__name__)
@@ -44,12 +44,12 @@ class Claim:
     def hold(self) -> None:
         """Lock the claim until the transaction ends; 409 if another process has taken it over."""
         if not self._own().select_for_update().exists():
-            raise rules.in_progress()
+            raise in_progress()
 
     def store(self, sealed: bytes) -> None:
         """Store the encrypted answer; 409 if another process has taken the claim over."""
         if not self._own().update(answer=sealed):
-            raise rules.in_progress()
+            raise in_progress()
 
     def release(self) -> None:
         """End the lease, so that the request can be retried at once. It stores no answer."""
@@ -63,7 +63,7 @@ class Claim:
 def claim(digest: str, *, person: str, body: str) -> Claim:
     """Claim the request with this digest, or find its answer. Two statements, three for a takeover.
 
-    The arguments are digests (`sealing.py`). Errors: 422 `idempotency_mismatch`, 409
+    The arguments are digests (`replays.py`). Errors: 422 `idempotency_mismatch`, 409
     `idempotency_in_progress`.
     """
     until = timezone.now() + LEASE
@@ -71,17 +71,17 @@ def claim(digest: str, *, person: str, body: str) -> Claim:
     KeyedRequest.objects.bulk_create([new], ignore_conflicts=True)
     row = KeyedRequest.objects.filter(digest=digest).first()
     if row is None:  # just deleted by the worker
-        raise rules.in_progress()
+        raise in_progress()
     if row.token == new.token:
         return Claim(row)
     if row.is_expired:
         return _take(row, body=body, created_at=new.created_at, answer=None)
     if row.body != body:
-        raise rules.mismatch()
+        raise mismatch()
     if row.answer is not None:
         return Claim(row)
     if row.leased_until > timezone.now():
-        raise rules.in_progress()
+        raise in_progress()
     since = row.created_at
     return Claim(_take(row).row, since)
 
@@ -93,7 +93,19 @@ def _take(row: KeyedRequest, **changes: Any) -> Claim:
     )
     changes |= {"token": uuid.uuid4(), "leased_until": timezone.now() + LEASE}
     if not unchanged.update(**changes):
-        raise rules.in_progress()
+        raise in_progress()
     for name, value in changes.items():
         setattr(row, name, value)
     return Claim(row)
+
+
+def in_progress() -> Conflict:
+    """409 for a request that another process works on, or has taken over."""
+    text = "A request with this Idempotency-Key is in progress. Send it again in a moment."
+    return Conflict("idempotency_in_progress", text, headers={"Retry-After": "1"})
+
+
+def mismatch() -> Invalid:
+    """422 for a key that was sent before with another body."""
+    text = "This Idempotency-Key was sent before with another body. Use a new one."
+    return Invalid("idempotency_mismatch", text)

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 STORED_FOR = dt.timedelta(hours=24)
 """How long the answer is replayed, counted from the first request."""
-MOST = 100_000_000
+BYTES_PER_PERSON = 100_000_000
 """Most bytes of one person's stored answers. Beyond that, the oldest are deleted early."""
 LEASE = dt.timedelta(seconds=60)
 """Time after which a process that has not answered counts as dead."""
@@ -34,7 +34,7 @@ class KeyedRequest(models.Model):
     leased_until = models.DateTimeField()
     created_at = models.DateTimeField(default=timezone.now, db_index=True)
     answer = models.BinaryField(null=True)
-    """The encrypted answer (`sealing.py`); null until there is one."""
+    """The encrypted answer (`Seal` in `replays.py`); null until there is one."""
 
     def __str__(self) -> str:
         return f"request of {self.created_at}, {'answered' if self.answer else 'under way'}"

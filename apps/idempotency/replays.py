@@ -6,21 +6,30 @@ limits, permissions and the validation of query and body.
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Callable
 from typing import Any
 
+from cryptography.fernet import Fernet
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
 from django.http.response import HttpResponseBase
+from django.utils.crypto import salted_hmac
 from rest_framework.response import Response
 
 from apps.core import json
-from apps.core.errors import as_api_error
+from apps.core.errors import ApiError, Invalid, as_api_error
 from apps.core.renderers import error_response
 from apps.core.transactions import HeldCommit
 from apps.core.views import ApiViewSet
 from apps.idempotency.claims import Claim, claim
-from apps.idempotency.rules import is_passing, read_key
-from apps.idempotency.sealing import Seal, digest_of, digest_of_body, digest_of_person
 
+HEADER = "Idempotency-Key"
+BARE = re.compile(r"[!#-~][ -~]{0,254}")
+QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\]){1,255})"')
+"""A string of RFC 8941: in quotes, with `\\` before a quote or a backslash."""
 REPLAYED = "Idempotency-Replayed"
 """The header of a replayed answer."""
 
@@ -60,7 +69,7 @@ def _answer_first(
         return response
     except Exception as exception:
         refusal = as_api_error(exception)
-        if refusal is None or is_passing(refusal):
+        if refusal is None or is_temporary(refusal):
             claimed.release()
         else:
             claimed.store(seal.close(_packed(error_response(refusal))))
@@ -75,3 +84,66 @@ def _packed(response: Any) -> bytes:
 def _unpacked(packed: bytes) -> Response:
     status, headers, data = json.loads(packed)
     return Response(data, status, headers={**headers, REPLAYED: "true"})
+
+
+def read_key(sent: str) -> str:
+    """The key in a header, with or without quotes; 422 if it is invalid."""
+    if BARE.fullmatch(sent):
+        return sent
+    quoted = QUOTED.fullmatch(sent)
+    if quoted is None:
+        text = f"{HEADER}: Must be 1 to 255 printable ASCII characters, with or without quotes."
+        raise Invalid("validation_failed", text)
+    return re.sub(r"\\(.)", r"\1", quoted[1])
+
+
+def is_temporary(refusal: ApiError) -> bool:
+    """Whether the same request may succeed later or with valid credentials. Such a refusal is not
+    stored.
+    """
+    status = refusal.status
+    return status >= 500 or status in {401, 429} or "Retry-After" in refusal.headers
+
+
+# Digests and encryption
+
+
+def digest_of(person: int, path: str, key: str) -> str:
+    """The digest that identifies a request by person, path with query, and key."""
+    return _digest("request", json.canonical([person, path, key]))
+
+
+def digest_of_person(person: int) -> str:
+    """The digest of a person, to count the answers of each."""
+    return _digest("person", json.canonical(person))
+
+
+def digest_of_body(body: Any) -> str:
+    """The digest of a body, equal for bodies that are equal as JSON."""
+    return _digest("body", json.canonical(body))
+
+
+def _digest(kind: str, value: bytes) -> str:
+    salt = f"apps.idempotency.{kind}"
+    return salted_hmac(salt, value, algorithm="sha256").hexdigest()
+
+
+class Seal:
+    """Encrypts and decrypts the answer to one request.
+
+    An answer may contain a secret that is stored nowhere else, such as a new API token. It is
+    encrypted under a key derived from the `Idempotency-Key`, which is not stored, and from
+    `SECRET_KEY`, which is not in the database.
+    """
+
+    def __init__(self, key: str, digest: str) -> None:
+        derived = HKDF(SHA256(), 32, salt=digest.encode(), info=b"apps.idempotency.answer")
+        secret = json.canonical([settings.SECRET_KEY, key])
+        self.fernet = Fernet(base64.urlsafe_b64encode(derived.derive(secret)))
+
+    def close(self, text: bytes) -> bytes:
+        return self.fernet.encrypt(text)
+
+    def open(self, sealed: bytes) -> bytes:
+        """Decrypt; `cryptography.fernet.InvalidToken` for another key or an altered text."""
+        return self.fernet.decrypt(bytes(sealed))

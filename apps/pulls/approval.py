@@ -1,4 +1,4 @@
-"""What the reviews of a pull say about merging it, and everything that blocks it.
+"""The approval of a pull by its reviews, and everything that blocks its merge.
 
 docs/protections.md says whose approval counts, and for how long.
 """
@@ -26,39 +26,41 @@ from apps.repos.models import Protection, protections_of
 from apps.repos.protection_rules import RULES
 from apps.repos.rules import Collaborators, is_satisfiable_without
 
-PATIENCE = 5.0
-"""Seconds for which the records of one request ask git whether reviews are stale."""
+STALE_CHECK_SECONDS = 5.0
+"""Seconds in which one request may ask git whether reviews are stale, to show them."""
+
+
+PUSHED_APPROVED_COMMIT = "Pushed the approved commit, or nobody knows who did."
 
 
 def level_of_author(review: Review) -> Level:
-    """The level of who wrote a row of `ReviewQuerySet.with_people`."""
+    """The access level of the author of a row of `ReviewQuerySet.with_people`."""
     role: str | None = getattr(review, "author_role", None)
     return level_on(Principal(review.created_by), review.pull.repo, role)
 
 
 @dataclass(frozen=True)
 class Eligibility:
-    """Whose decision counts on a pull now, and for which commits, with or without protections.
-
-    `facts` has what git was asked before a lock. `until` ends the time that records wait for git.
-    """
+    """Whose decisions on a pull count now, and for which commits, with or without protections."""
 
     pull: Pull
     protections: Sequence[Protection]
     facts: GitFacts
-    until: float = field(default_factory=lambda: monotonic() + PATIENCE)
+    """Answers that git gave before a lock was taken."""
+    until: float = field(default_factory=lambda: monotonic() + STALE_CHECK_SECONDS)
+    """The time on the monotonic clock after which records no longer ask git."""
 
     @classmethod
     def of(cls, pull: Pull, facts: GitFacts | None = None) -> Self:
-        """Reads the protections; two queries at most."""
+        """The eligibility under the protections of the pull's target; at most two queries."""
         protections = protections_of(pull.repo, pull.target_branch)
         return cls(pull, protections, facts or GitFacts())
 
     def is_stale(self, review: Review) -> bool:
-        """Whether merging the head would give another result than merging what was reviewed.
+        """Whether merging the head would give another result than merging the reviewed commit.
 
-        Compares the trees of both merges into the target as it is now. Asks git only where the
-        head has moved since and the pull is active; `GitError` when git cannot tell.
+        Compares the trees of both merges into the current target. Asks git only if the head has
+        moved since and the pull is active. `GitError` if git cannot tell.
         """
         commit, head, target = review.commit_sha, self.pull.head_sha, self.pull.base_sha
         if commit == head:
@@ -74,7 +76,7 @@ class Eligibility:
         return reviewed is None or reviewed != self._tree(target, head)
 
     def shows_stale(self, review: Review) -> bool:
-        """`is_stale` as a record says it: true as well where git cannot tell in time."""
+        """`is_stale` for a record; also True if git cannot tell in time."""
         if review.commit_sha == self.pull.head_sha:
             return False
         try:
@@ -86,9 +88,10 @@ class Eligibility:
         return self.facts.ask(cache.merged_tree, self.pull.repo.git, target, head)
 
     def reason_against(self, person: User, level: Level) -> str | None:
-        """Why a decision of this person would not count; None when it would.
+        """The reason why a decision of this person with this access level does not count; None if
+        it counts.
 
-        It is about the person and the pull: whether a review decides anything is its status.
+        It depends on the person and the pull, not on a review.
         """
         if not self.pull.is_active:
             return f"The pull is {self.pull.status}."
@@ -100,156 +103,173 @@ class Eligibility:
             return "The account has been deactivated."
         if level < Level.READ:
             return "No access to the repository."
-        return self._not_asked(person, level)
+        return self._reason_not_asked(person, level)
 
     def reason_against_review(self, review: Review) -> str | None:
-        """Why it does not count: `reason_against` its author, a row of `with_people`, or that it
-        approves what its author has pushed.
+        """The reason why a review does not count; None if it counts.
+
+        It is the `reason_against` its author, or that its author pushed the approved commit. The
+        review is a row of `with_people`.
         """
         reason = self.reason_against(review.created_by, level_of_author(review))
-        own = review.by_pusher and review.status == ReviewStatus.APPROVED
-        return reason or ("Pushed the approved commit, or nobody knows who did." if own else None)
+        is_own = review.by_pusher and review.status == ReviewStatus.APPROVED
+        return reason or (PUSHED_APPROVED_COMMIT if is_own else None)
 
     def _pushed_head(self, person: User) -> str | None:
-        """Where nobody knows who pushed the head it may have been anybody: nobody is eligible."""
+        """Nobody is eligible if it is not known who pushed the head, as it may be anybody."""
         if not self.pull.may_be_pushed_by(person):
             return None
-        known = self.pull.head_pushed_by_id is not None
-        return "Pushed the current head." if known else "Nobody knows who pushed the current head."
+        if self.pull.head_pushed_by_id is None:
+            return "Nobody knows who pushed the current head."
+        return "Pushed the current head."
 
-    def _not_asked(self, person: User, level: Level) -> str | None:
+    def _reason_not_asked(self, person: User, level: Level) -> str | None:
         if any(asks(protection, person, level) for protection in self.protections):
             return None
         if self.protections and all(map(names_approvers, self.protections)):
-            named = ", ".join(protection.branch for protection in self.protections)
-            return f"Not an approver of {named}."
+            branches = ", ".join(protection.branch for protection in self.protections)
+            return f"Not an approver of {branches}."
         if not self.protections and level >= Level.WRITE:
             return None
         return "No write access to the repository."
 
 
 def asks(protection: Protection, person: User, level: Level) -> bool:
-    """Whether this protection wants that person's approval: by name, else by write access."""
+    """Whether this protection asks for the person's approval: as one of its approvers, or, if it
+    names none, because of write access.
+    """
     if names_approvers(protection):
         return person.pk in {approver.user_id for approver in protection.approvers.all()}
     return level >= Level.WRITE
 
 
 def names_approvers(protection: Protection) -> bool:
-    """Whether it has a list, however many of those on it can still approve."""
+    """Whether the protection names approvers, even if none of them can approve any more."""
     return bool(protection.approvers.all())
 
 
 @dataclass(frozen=True)
 class Approval:
-    """The latest decision of each person, and who may decide."""
+    """The latest decision of each person on a pull, and the approvals that count."""
 
     eligibility: Eligibility
 
     @cached_property
     def decisions(self) -> list[Review]:
-        """Each person's review that was decided last, oldest first, without comments; one query."""
+        """The review with each person's last decision, oldest first; one query."""
         pull = self.eligibility.pull
-        return decided_last(pull.reviews.with_people(pull.repo).defer("body").decisions())
+        return latest_decisions(pull.reviews.with_people(pull.repo).defer("body").decisions())
 
     @property
     def protections(self) -> Sequence[Protection]:
         return self.eligibility.protections
 
     def reason_against(self, review: Review) -> str | None:
-        """Why it does not count; None when it does."""
+        """The reason why a review does not count; None if it counts."""
         return self.eligibility.reason_against_review(review)
 
     @property
     def approvals(self) -> list[Review]:
-        """All that approve, also those that do not count."""
-        return [one for one in self.decisions if one.status == ReviewStatus.APPROVED]
+        """The decisions that approve, including those that do not count."""
+        return [review for review in self.decisions if review.status == ReviewStatus.APPROVED]
 
     @cached_property
     def counting(self) -> list[Review]:
-        """Those that are not stale, of people who are eligible. 503 when git cannot tell."""
-        of_people = [one for one in self.approvals if self.reason_against(one) is None]
+        """The approvals that count: not stale, and of people who are eligible. 503 if git cannot
+        tell.
+        """
+        eligible = [review for review in self.approvals if self.reason_against(review) is None]
         try:
-            return [one for one in of_people if not self.eligibility.is_stale(one)]
+            return [review for review in eligible if not self.eligibility.is_stale(review)]
         except GitError as error:
             raise git_failed(error) from None
 
     @cached_property
     def changes_requested_by(self) -> list[str]:
-        """Usernames. A push does not take a request for changes away, as it may an approval."""
-        asking = [one for one in self.decisions if one.status == ReviewStatus.CHANGES_REQUESTED]
-        return [one.created_by.username for one in asking if self.reason_against(one) is None]
+        """The usernames of eligible people who request changes. Unlike an approval, a request for
+        changes does not become stale.
+        """
+        return [
+            review.created_by.username
+            for review in self.decisions
+            if review.status == ReviewStatus.CHANGES_REQUESTED
+            and self.reason_against(review) is None
+        ]
 
     def given(self, protection: Protection) -> int:
-        """How many of the approvals this protection counts."""
-        return sum(asks(protection, one.created_by, level_of_author(one)) for one in self.counting)
+        """The number of approvals that this protection counts."""
+        return sum(
+            asks(protection, review.created_by, level_of_author(review)) for review in self.counting
+        )
 
     def missing(self, protection: Protection) -> int:
-        """How many more it requires."""
+        """The number of approvals that this protection still requires."""
         return max(0, protection.required_approvals - self.given(protection))
 
     @cached_property
     def named(self) -> dict[int, tuple[User, Level]]:
-        """The approvers by name who could approve, by id, each with their level."""
-        found: dict[int, tuple[User, Level]] = {}
+        """Id -> named approver who could approve, with their access level."""
+        people: dict[int, tuple[User, Level]] = {}
         for protection in self.protections:
             for approver in protection.approvers.all():
                 role: str | None = getattr(approver, "role", None)
                 level = level_on(Principal(approver.user), self.eligibility.pull.repo, role)
                 if self.eligibility.reason_against(approver.user, level) is None:
-                    found.setdefault(approver.user_id, (approver.user, level))
-        return found
+                    people.setdefault(approver.user_id, (approver.user, level))
+        return people
 
     @cached_property
     def pending(self) -> list[User]:
-        """The named people who have not approved."""
-        given = {one.created_by_id for one in self.counting}
-        return [user for user, _ in self.named.values() if user.pk not in given]
+        """The named approvers whose approval is still missing."""
+        approved = {review.created_by_id for review in self.counting}
+        return [user for user, _ in self.named.values() if user.pk not in approved]
 
     @property
     def required(self) -> int:
-        """How many approvals satisfy all protections, from the beginning."""
-        asked = [one.required_approvals for one in self.protections]
-        return enough(asked, [self._asking(person) for person in self.named])
+        """The least number of approvals that satisfies all protections."""
+        required = [protection.required_approvals for protection in self.protections]
+        return fewest_approvals(required, [self._asking(person) for person in self.named])
 
     @property
     def wanting(self) -> int:
-        """How many more approvals satisfy them."""
-        lacking = [self.missing(one) for one in self.protections]
-        return enough(lacking, [self._asking(person.pk) for person in self.pending])
+        """The least number of further approvals that satisfies all protections."""
+        missing = [self.missing(protection) for protection in self.protections]
+        return fewest_approvals(missing, [self._asking(user.pk) for user in self.pending])
 
     def is_satisfiable(self, protection: Protection) -> bool:
-        """Whether enough people could approve, now or once it is open: not its author, nor who
-        pushed its head. False where nobody knows who did. One query for all protections.
+        """Whether enough people could approve the pull, now or once it is open, without its author
+        and the person who pushed its head.
+
+        False if it is not known who pushed it. One query for all protections.
         """
         pull = self.eligibility.pull
         if pull.head_sha is not None and pull.head_pushed_by_id is None:
             return not protection.required_approvals
-        barred = [pull.thread.created_by_id, pull.head_pushed_by_id]
-        others = [person for person in barred if person is not None]
-        return is_satisfiable_without(protection, self.collaborators, others)
+        excluded = [pull.thread.created_by_id, pull.head_pushed_by_id]
+        ids = [pk for pk in excluded if pk is not None]
+        return is_satisfiable_without(protection, self.collaborators, ids)
 
     @cached_property
     def collaborators(self) -> Collaborators:
-        """People enough to tell, its author and who pushed its head among them."""
+        """Enough people to decide `is_satisfiable`."""
         return Collaborators.of(self.eligibility.pull.repo, self.protections, besides=2)
 
     def _asking(self, person: int) -> list[bool]:
-        """Which of the protections want the approval of one of the named."""
-        return [asks(one, *self.named[person]) for one in self.protections]
+        """For each protection, whether it asks for the approval of this named approver."""
+        return [asks(protection, *self.named[person]) for protection in self.protections]
 
     @property
     def head_sha(self) -> str | None:
         return self.eligibility.pull.head_sha
 
     def blockers(self) -> list[Blocker]:
-        """The blockers that the rules of protections make; none without a protection."""
+        """The blockers of the protections' rules; none without a protection."""
         reasons = [(rule.code, rule.blocks(self)) for rule in RULES if self.protections]
         return [Blocker(code, text) for code, text in reasons if text is not None]
 
 
-def decided_last(reviews: Iterable[Review]) -> list[Review]:
-    """Each person's last of these decisions, which come oldest first."""
+def latest_decisions(reviews: Iterable[Review]) -> list[Review]:
+    """The last of each person's decisions, oldest first. The given decisions are oldest first."""
     latest: dict[int, Review] = {}
     for review in reviews:
         latest.pop(review.created_by_id, None)
@@ -257,59 +277,55 @@ def decided_last(reviews: Iterable[Review]) -> list[Review]:
     return list(latest.values())
 
 
-def enough(lacking: Sequence[int], people: Sequence[Sequence[bool]]) -> int:
-    """How many approvals satisfy protections that lack so many each.
+def fewest_approvals(missing: Sequence[int], people: Sequence[Sequence[bool]]) -> int:
+    """The least number of approvals that satisfies protections with these missing approvals.
 
-    One approval may serve several: of `people`, who say which of them want theirs, those who serve
-    the most come first. What is lacking after that is for people whom nobody has named.
+    One approval can count for several protections. `people` are the named approvers, each with a
+    flag for each protection that asks for them. Those who count for the most protections are taken
+    first; people who are not named give the approvals that are then still missing.
     """
-    left, waiting, count = [*lacking], [*people], 0
+    left, waiting, count = [*missing], [*people], 0
 
-    def use(person: Sequence[bool]) -> int:
-        return sum(wants and lacks > 0 for wants, lacks in zip(person, left, strict=True))
+    def use(asking: Sequence[bool]) -> int:
+        return sum(counts and lacks > 0 for counts, lacks in zip(asking, left, strict=True))
 
     while waiting and use(best := max(waiting, key=use)):
         waiting.remove(best)
-        left = [max(0, lacks - wants) for wants, lacks in zip(best, left, strict=True)]
+        left = [max(0, lacks - counts) for counts, lacks in zip(best, left, strict=True)]
         count += 1
     return count + max(left, default=0)
 
 
 def approval_of(pull: Pull, facts: GitFacts | None = None) -> Approval:
-    """What the reviews say now; three queries at most. Asks git what is not in `facts`."""
+    """The approval of a pull; at most three queries. Asks git if the answer is not in `facts`."""
     return Approval(Eligibility.of(pull, facts))
 
 
 @dataclass(frozen=True)
 class LoadedApproval(Approval):
-    """The same of deciding reviews that are loaded, the oldest decision first; no query."""
+    """An approval whose decisions are loaded already, oldest first; no query."""
 
     reviews: Sequence[Review]
 
     @cached_property
     def decisions(self) -> list[Review]:
-        return decided_last(self.reviews)
+        return latest_decisions(self.reviews)
 
 
 def approval_by(eligibility: Eligibility, reviews: Iterable[Review]) -> Approval:
-    """The same of all reviews of the pull, as rows of `with_people` that are loaded; no query."""
-    decided = [one for one in reviews if one.status != ReviewStatus.COMMENTED]
-    in_order = sorted(decided, key=lambda one: (one.decided_at, one.pk))
-    return LoadedApproval(eligibility, in_order)
-
-
-def read_approval(pull: Pull, facts: GitFacts) -> None:
-    """Ask git what `approval_of` will need, before a lock."""
-    approval_of(pull, facts).blockers()
+    """The approval from all reviews of a pull, as loaded rows of `with_people`; no query."""
+    decisions = [review for review in reviews if review.status != ReviewStatus.COMMENTED]
+    decisions.sort(key=lambda review: (review.decided_at, review.pk))
+    return LoadedApproval(eligibility, decisions)
 
 
 def all_blockers(
-    pull: Pull, approval: Approval, git_says: Callable[[str, str], Blocker | None]
+    pull: Pull, approval: Approval, ask_git: Callable[[str, str], Blocker | None]
 ) -> list[Blocker]:
-    """Everything that blocks a merge, in order: its status, its branches, git, the reviews.
+    """Everything that blocks a merge, in this order: status, branches, git, protections.
 
-    `git_says` is asked with the tips of target and source, if both exist. A merged pull has that
-    blocker alone.
+    `ask_git` is called with the tips of target and source, if both exist. A merged pull has only
+    one blocker.
     """
     blockers = state_blockers(pull)
     if pull.status == PullStatus.MERGED:
@@ -317,8 +333,8 @@ def all_blockers(
     source, target = pull.tips()
     if source is None or target is None:
         blockers.append(missing_branch(pull, source))
-    elif (found := git_says(target, source)) is not None:
-        blockers.append(found)
+    elif (blocker := ask_git(target, source)) is not None:
+        blockers.append(blocker)
     return [*blockers, *approval.blockers()]
 
 
@@ -333,15 +349,15 @@ class MergeReadiness:
 
 
 def readiness_of(pull: Pull, approval: Approval | None = None) -> MergeReadiness:
-    """What a look at the pull shows; `approval`: its own, where it has been read already. 503 when
-    git cannot tell in time.
+    """Whether a pull can be merged now. 503 if git cannot tell in time.
 
-    git's answers about commits are kept in memory.
+    `approval`: the pull's approval, if it has been read already. git's answers are cached in
+    memory.
     """
     approval = approval or approval_of(pull)
     git = Mergeability((), (), nothing_to_merge=False)
 
-    def git_says(target: str, source: str) -> Blocker | None:
+    def ask_git(target: str, source: str) -> Blocker | None:
         nonlocal git
         try:
             git = cache.mergeability(pull.repo.git, target, source)
@@ -349,12 +365,12 @@ def readiness_of(pull: Pull, approval: Approval | None = None) -> MergeReadiness
             raise git_failed(error) from None
         return git_blocker(git)
 
-    blockers = all_blockers(pull, approval, git_says)
+    blockers = all_blockers(pull, approval, ask_git)
     return MergeReadiness(pull, approval, blockers, git)
 
 
 def git_blocker(git: Mergeability) -> Blocker | None:
-    """What git says against every way of merging."""
+    """The blocker if git can merge the pull by no strategy; None if it can."""
     if git.nothing_to_merge:
         return outcome_blocker(merge.NothingToMerge())
     if Strategy.MERGE not in git.allowed_strategies:

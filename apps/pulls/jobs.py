@@ -1,4 +1,4 @@
-"""The jobs of pulls, for `settings.JOBS`: make what versions lack, and look for conflicts."""
+"""The jobs of pulls (`settings.JOBS`): complete versions, and check pulls for conflicts."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ import logging
 from django.utils import timezone
 
 from apps.git import cache
+from apps.git.repo import version_ref
 from apps.jobs.worker import OnDone
+from apps.pulls.heads import fetch_commit
 from apps.pulls.models import IS_UNCHECKED, Pull, PullVersion
-from apps.pulls.versions import complete
+from apps.pulls.versions import putting_off, read_contents
+from apps.repos.rules import ZERO
 
-LATER = dt.timedelta(minutes=10)
-"""For so long a pull waits about whose conflicts git could not tell."""
+RETRY_WAIT = dt.timedelta(minutes=10)
+"""Wait after git could not tell whether a pull has conflicts."""
 logger = logging.getLogger(__name__)
 
 
 def complete_next_version(_: OnDone = lambda _: None) -> bool:
-    """Make what the version lacks that has waited longest; False when none waits.
+    """Complete the version that has been pending longest; return False if none is.
 
-    A worker that dies leaves it as it is; what two make at once is the same.
+    Needs no lease: a version that is completed twice is the same.
     """
     due = PullVersion.objects.filter(due_at__lte=timezone.now()).order_by("due_at", "id")
     version = due.select_related("pull__repo", "pull__source_repo").first()
@@ -28,37 +31,62 @@ def complete_next_version(_: OnDone = lambda _: None) -> bool:
         return False
     try:
         complete(version)
-    except Exception:  # it is put off, and holds up no other
+    except Exception:  # the version is pending again later, after the others
         logger.warning("%s could not be completed", version, exc_info=True)
     return True
 
 
-def check_next_conflict(_: OnDone = lambda _: None) -> bool:
-    """Store whether the pull that has waited longest has a conflict, or nothing to merge; False
-    when none waits.
+def complete(version: PullVersion) -> None:
+    """Create the ref and read the contents of a version, if they are missing.
 
-    The answer is of two commits: if one of the branches has moved meanwhile, it is not stored, and
-    the pull waits again.
+    They are missing if a process died, if git could not tell, or if the version is older than
+    these features. An error delays the next attempt. `GitError`.
+    """
+    due_at = version.due_at
+    with putting_off(version):
+        create_ref(version)
+        read_contents(version)
+    # If `note_base` has set a base meanwhile, the version is pending for its contents.
+    PullVersion.objects.filter(pk=version.pk, due_at=due_at).update(due_at=None)
+
+
+def create_ref(version: PullVersion) -> None:
+    """Create the ref that keeps the commits of a version, unless it exists. `GitError`."""
+    pull, head = version.pull, version.head_sha
+    git, ref = pull.repo.git, version_ref(pull.number, version.version)
+    present = git.ref(ref)
+    if present != head:
+        fetch_commit(pull, head)
+        git.update_ref(ref, head, present or ZERO)
+
+
+def check_next_conflict(_: OnDone = lambda _: None) -> bool:
+    """Check the pull that has been pending longest for conflicts, and whether it has anything to
+    merge; return False if none is pending.
+
+    The result is about two commits. It is not stored if one of the branches has moved meanwhile;
+    then the pull is pending again.
     """
     due = Pull.objects.filter(IS_UNCHECKED, conflict_due_at__lte=timezone.now())
     pull = due.select_related("repo").order_by("conflict_due_at", "id").first()
     if pull is None:
         return False
-    same = Pull.objects.filter(pk=pull.pk, base_sha=pull.base_sha, head_sha=pull.head_sha)
+    unmoved = Pull.objects.filter(pk=pull.pk, base_sha=pull.base_sha, head_sha=pull.head_sha)
     try:
         nothing = has_nothing_to_merge(pull)
         tree = cache.merged_tree(pull.repo.git, str(pull.base_sha), str(pull.head_sha))
-    except Exception:  # it is put off, and holds up no other
-        logger.warning("no conflicts could be looked for in %s", pull, exc_info=True)
-        same.update(conflict_due_at=timezone.now() + LATER)
+    except Exception:  # the pull is pending again later, after the others
+        logger.warning("%s could not be checked for conflicts", pull, exc_info=True)
+        unmoved.update(conflict_due_at=timezone.now() + RETRY_WAIT)
     else:
-        same.update(has_conflict=tree is None, nothing_to_merge=nothing, conflict_due_at=None)
+        unmoved.update(has_conflict=tree is None, nothing_to_merge=nothing, conflict_due_at=None)
     return True
 
 
 def has_nothing_to_merge(pull: Pull) -> bool:
-    """Whether the target contains the head. The stored number of commits is also 0 where git could
-    not tell it.
+    """Whether the target contains the head.
+
+    A stored number of 0 commits does not suffice, because it is also 0 if git could not tell.
     """
     base, head = str(pull.base_sha), str(pull.head_sha)
     return not pull.commit_count and pull.repo.git.merge_base(base, head) == head

@@ -1,7 +1,7 @@
-"""What moved branches mean for pulls: new heads and figures, and which pulls are merged by it.
+"""The push hook of pulls (`settings.AFTER_PUSH`): updates the pulls whose branches moved.
 
-`read` and `follow` are called for every push and every merge (`settings.AFTER_PUSH`): the first
-before the lock, to ask git, the second inside the transaction.
+It is called for every push and every merge. `prepare` asks git before the lock; `apply` writes the
+new heads, statistics and merges inside the transaction.
 """
 
 from __future__ import annotations
@@ -23,43 +23,58 @@ from apps.git.cache import GitFacts
 from apps.git.history import heads_sharing
 from apps.git.repo import GitRepo
 from apps.git.run import GitError
-from apps.pulls import sources
-from apps.pulls.models import (
-    IS_ACTIVE,
-    GitState,
-    MergeAttempt,
-    Pull,
-    PullStatus,
+from apps.pulls.heads import (
+    mark_moved,
+    pull_number,
+    pull_ref_moves,
+    state_between,
+    take_moves,
+    update_refs_on_commit,
 )
-from apps.pulls.tips import state_between, update_refs_on_commit
+from apps.pulls.models import IS_ACTIVE, GitState, MergeAttempt, Pull, PullStatus
 from apps.pulls.versions import NewVersion, new_versions, note_base, write_versions
 from apps.repos.models import BRANCHES, Repo
 from apps.repos.rules import ZERO, RefMove
 
+OPEN_OR_MERGING = IS_ACTIVE | Q(attempt__isnull=False)
 Tips = dict[str, str]
 """Full name of a branch -> its stored head."""
-WRITTEN = [
-    *("head_sha", "base_sha", "head_pushed_by", "commit_count", "additions", "deletions"),
-    *("changed_files", "status", "closed_at", "merged_at", "merged_by", "merge_strategy"),
-    *("has_conflict", "conflict_due_at"),
-    *("merge_commit_sha", "source_moved", "last_version", "updated_at"),
+MUTABLE_FIELDS = [
+    "head_sha",
+    "base_sha",
+    "head_pushed_by",
+    "commit_count",
+    "additions",
+    "deletions",
+    "changed_files",
+    "status",
+    "closed_at",
+    "merged_at",
+    "merged_by",
+    "merge_strategy",
+    "has_conflict",
+    "conflict_due_at",
+    "merge_commit_sha",
+    "source_moved",
+    "last_version",
+    "updated_at",
 ]
+"""The fields of a pull that actions and pushes save."""
 
 
-def together(repo: Repo, names: Collection[str]) -> set[str]:
-    """Source and target of a pull, where both move: what happens to it follows from the two."""
-    either = IS_ACTIVE | Q(attempt__isnull=False)
-    pulls = repo.pulls.filter(either, source_repo=repo)
+def linked_refs(repo: Repo, names: Collection[str]) -> set[str]:
+    """The sources and targets of pulls of which both move. The outcome depends on both moves."""
+    pulls = repo.pulls.filter(OPEN_OR_MERGING, source_repo=repo)
     branches = pulls.values_list("source_branch", "target_branch").distinct()
     pairs = ({BRANCHES + source, BRANCHES + target} for source, target in branches)
     moved = set(names)
     return set[str]().union(*(pair for pair in pairs if pair <= moved))
 
 
-def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
-    """Ask git what `follow` will need, so that no lock waits for git. Changes no row."""
-    for target, theirs in sources.pull_ref_moves(repo, moves):
-        read(target, sources.take_moves(repo, target, theirs), facts)
+def prepare(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
+    """Ask git the questions of `apply`, so that no lock waits for git. Changes no row."""
+    for target, pull_moves in pull_ref_moves(repo, moves):
+        prepare(target, take_moves(repo, target, pull_moves), facts)
     pulls = affected_pulls(repo, moves)
     tips = tips_after(repo, pulls, moves)
     base_only = with_new_base_only(pulls, moves, facts)
@@ -68,43 +83,43 @@ def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
             change_of(pull, moves, tips, facts)
 
 
-def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]:
-    """Update the open and draft pulls whose branches moved; returns their events.
+def apply(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]:
+    """Update the open and draft pulls whose branches moved; return their events.
 
-    A head that moves is a `pull-pushed` for each step, a target that moves is no event; a pull
-    whose target comes to contain its head is merged. Locks the pulls, by number. The caller holds
-    the repository's lock and has stored the new heads.
+    Each move of a head is a `pull-pushed`; a move of a target is no event. A pull is merged when
+    its target comes to contain its head. Locks the pulls, by number. The caller holds the
+    repository's lock and has stored the new heads.
     """
-    elsewhere = []
-    for target, theirs in sources.pull_ref_moves(repo, moves):
+    events = []
+    for target, pull_moves in pull_ref_moves(repo, moves):
         lock(target)
-        elsewhere += follow(target, sources.take_moves(repo, target, theirs), facts)
-        sources.mark_moved(repo, target, theirs)
+        events += apply(target, take_moves(repo, target, pull_moves), facts)
+        mark_moved(repo, target, pull_moves)
     pulls = affected_pulls(repo, moves, locking=True)
     tips = tips_after(repo, pulls, moves)
     base_only = with_new_base_only(pulls, moves, facts)
     for name in {pull.target_ref for pull in pulls if pull.pk in base_only}:
         ids = [pull.pk for pull in pulls if pull.pk in base_only and pull.target_ref == name]
         now = timezone.now()
-        # Those that wait for the worker keep their turn, or it might never come.
+        # A pull that is already due keeps its turn: with frequent pushes it would else never come.
         due_at = Least(Coalesce("conflict_due_at", now), now)
         repo.pulls.filter(pk__in=ids).update(
             base_sha=tips[name], has_conflict=None, conflict_due_at=due_at
         )
-    others = [pull for pull in pulls if pull.pk not in base_only]
-    return elsewhere + [
-        event for pull in others for event in write_change(pull, moves, tips, facts)
-    ]
+    for pull in pulls:
+        if pull.pk not in base_only:
+            events += write_change(pull, moves, tips, facts)
+    return events
 
 
 def affected_pulls(repo: Repo, moves: Sequence[RefMove], *, locking: bool = False) -> list[Pull]:
-    """The pulls from or into these branches, by number, with their threads and any merges under
-    way.
+    """The pulls from or into these branches, by number, with their threads and merge attempts.
 
-    A closed pull is among them only if its merge may have died after git had carried it out.
+    A closed pull is included only if it has a merge attempt, which git may have carried out before
+    its process died.
     """
-    names = _filled_up([move.name for move in moves if move.is_branch])
-    numbers = _filled_up([sources.pull_number(move.full_name) for move in moves])
+    names = _padded([move.name for move in moves if move.is_branch])
+    numbers = _padded([pull_number(move.full_name) for move in moves])
     statement = _affected(len(names), len(numbers), locking=locking)
     pulls: list[Pull] = statement.all(repo=repo.pk, names=names, numbers=numbers)
     for pull in pulls:
@@ -112,25 +127,26 @@ def affected_pulls(repo: Repo, moves: Sequence[RefMove], *, locking: bool = Fals
     return pulls
 
 
-def _filled_up(values: Sequence[str | int | None]) -> list[str | int | None]:
-    """These values, and some nulls, which equal nothing: so there are few texts of the statement.
+def _padded(values: Sequence[str | int | None]) -> list[str | int | None]:
+    """The values that are not None, padded with None to a power of two, or beyond 256 to a multiple
+    of 512.
 
-    It makes a power of two of up to 256, and a multiple of 512 of more.
+    This keeps the number of different SQL texts small. In SQL, NULL equals nothing.
     """
-    known = [value for value in values if value is not None]
-    lacking = -len(known) % 512
-    if len(known) <= 256:
-        lacking = (1 << max(0, len(known) - 1).bit_length()) - len(known)
-    return [*known, *[None] * lacking]
+    present = [value for value in values if value is not None]
+    size = 1 << max(0, len(present) - 1).bit_length()
+    if len(present) > 256:
+        size = len(present) + -len(present) % 512
+    return [*present, *[None] * (size - len(present))]
 
 
 @cache
 def _affected(names: int, numbers: int, *, locking: bool) -> Statement:
-    """Selects pulls by so many names of branches, and so many numbers."""
+    """Selects pulls by this many names of branches, and this many numbers."""
     branches = parameters("names", names)
     either = Q(source_repo=Parameter("repo"), source_branch__in=branches)
     either |= Q(target_branch__in=branches) | Q(number__in=parameters("numbers", numbers))
-    rows = Pull.objects.filter(IS_ACTIVE | Q(attempt__isnull=False), either)
+    rows = Pull.objects.filter(OPEN_OR_MERGING, either)
     rows = rows.filter(repo=Parameter("repo")).order_by("number")
     rows = rows.select_related("thread", "attempt__actor")
     if locking:
@@ -139,45 +155,46 @@ def _affected(names: int, numbers: int, *, locking: bool) -> Statement:
 
 
 def tips_after(repo: Repo, pulls: Iterable[Pull], moves: Sequence[RefMove]) -> Tips:
-    """The heads that the targets of these pulls have when all moves are stored; one query, none if
-    all of them move.
+    """The heads of the targets of these pulls after all moves; one query, or none if all targets
+    move.
     """
     tips: Tips = {move.full_name: move.new for move in moves}
-    others = {pull.target_ref for pull in pulls}.difference(tips)
-    if others:
-        tips |= repo.refs.filter(full_name__in=others).values_list("full_name", "sha")
+    unmoved = {pull.target_ref for pull in pulls}.difference(tips)
+    if unmoved:
+        tips |= repo.refs.filter(full_name__in=unmoved).values_list("full_name", "sha")
     return {name: sha for name, sha in tips.items() if sha != ZERO}
 
 
 def with_new_base_only(
     pulls: Sequence[Pull], moves: Sequence[RefMove], facts: GitFacts
 ) -> set[int]:
-    """The ids of the pulls of which nothing but the base changes: their target has gained commits,
-    and none of theirs.
+    """The ids of the pulls of which only the base changes: their target has gained commits, but
+    none that their head contains.
 
-    One git for all pulls of a target, or a branch with many pulls could not be pushed to.
+    Runs one git process for all pulls of a target. With one for each pull, a push to a branch with
+    many pulls would take too long.
     """
     moved = {move.full_name for move in moves}
-    found: set[int] = set()
+    ids: set[int] = set()
     for name in moved.intersection(pull.target_ref for pull in pulls):
         steps = [move for move in moves if move.full_name == name]
-        plain = [pull for pull in pulls if pull.target_ref == name and is_at(pull, steps[0].old)]
-        plain = [pull for pull in plain if pull.source_ref not in moved]
-        if plain and only_gains_commits(steps, facts):
-            heads = frozenset(str(pull.head_sha) for pull in plain)
-            shared = heads_with_gained_commits(steps, heads, facts)
-            found |= {pull.pk for pull in plain if pull.head_sha not in shared}
-    return found
+        into = [pull for pull in pulls if pull.target_ref == name and is_at(pull, steps[0].old)]
+        into = [pull for pull in into if pull.source_ref not in moved]
+        if into and only_gains_commits(steps, facts):
+            shas = frozenset(str(pull.head_sha) for pull in into)
+            sharing = heads_with_gained_commits(steps, shas, facts)
+            ids |= {pull.pk for pull in into if pull.head_sha not in sharing}
+    return ids
 
 
 def is_at(pull: Pull, base: str) -> bool:
-    """Whether the pull is active and has a head and this base, and no merge of it is under way."""
-    free = pull.is_active and getattr(pull, "attempt", None) is None
-    return free and pull.head_sha is not None and pull.base_sha == base
+    """Whether the pull is active, has a head and this base, and has no merge attempt."""
+    is_idle = pull.is_active and getattr(pull, "attempt", None) is None
+    return is_idle and pull.head_sha is not None and pull.base_sha == base
 
 
 def only_gains_commits(steps: Sequence[RefMove], facts: GitFacts) -> bool:
-    """Whether a branch only gains commits by these moves; False where git cannot tell."""
+    """Whether these moves of a branch lose no commits; False if git cannot tell."""
     git = steps[0].repo.git
     try:
         return all(
@@ -192,7 +209,7 @@ def only_gains_commits(steps: Sequence[RefMove], facts: GitFacts) -> bool:
 def heads_with_gained_commits(
     steps: Sequence[RefMove], heads: frozenset[str], facts: GitFacts
 ) -> frozenset[str]:
-    """Which heads have a commit that the branch gains; all of them where git cannot tell."""
+    """The heads that contain a commit that the branch gains; all heads if git cannot tell."""
     try:
         return facts.ask(heads_sharing, steps[0].repo.git, steps[0].old, steps[-1].new, heads)
     except GitError:
@@ -203,7 +220,7 @@ def heads_with_gained_commits(
 class MergedByMove:
     """The move by which a target came to contain a pull's head.
 
-    `attempt`: the merge that made this move; None where somebody pushed it.
+    `attempt`: the merge that made this move; None for a push.
     """
 
     move: RefMove
@@ -213,57 +230,58 @@ class MergedByMove:
 
 @dataclass(frozen=True)
 class PullChange:
-    """What some moves do to one pull: its state after them, the moves that its head has followed,
-    the one that merged it, and the versions that it comes to have: one for each of `pushed`, and
-    perhaps another one.
-    """
+    """The effect of moves on one pull."""
 
     state: GitState
+    """The state after the moves."""
     pushed: list[RefMove]
+    """The moves of the source that change the head."""
     merged: MergedByMove | None
     versions: list[NewVersion]
+    """A version for each of `pushed`, and another one if an interrupted merge used an earlier
+    head."""
 
 
 def change_of(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFacts) -> PullChange:
-    """What these moves do to this pull. Asks git, changes nothing."""
+    """The effect of these moves on this pull. Asks git, and writes nothing."""
     merged = find_merging_move(pull, moves, facts)
     pushed = head_moves(pull, moves, merged.head if merged else None)
     head = pushed[-1].new if pushed else pull.head_sha
     base = tips.get(pull.target_ref) if head else None
     if merged is not None:
         head, base = merged.head, merged.move.old
-    heads = [(move.new, move.actor.pk if move.actor else None) for move in pushed]
+    new_heads = [(move.new, move.actor.pk if move.actor else None) for move in pushed]
     if head is not None and head != (pushed[-1].new if pushed else pull.head_sha):
-        heads.append((head, None))  # a merge that died has merged an earlier head
-    versions = new_versions(pull, base, heads, facts)
+        new_heads.append((head, None))  # an interrupted merge has merged an earlier head
+    versions = new_versions(pull, base, new_heads, facts)
     return PullChange(state_between(pull, base, head, facts), pushed, merged, versions)
 
 
 def head_moves(pull: Pull, moves: Sequence[RefMove], last: str | None) -> list[RefMove]:
-    """The moves of the source branch that change the head, up to the one that makes it `last`."""
-    found: list[RefMove] = []
+    """The moves of the source branch that change the head, until the head is `last`."""
+    changing: list[RefMove] = []
     head = pull.head_sha
     for move in moves:
         if head is not None and head == last:
             break
         if move.full_name == pull.source_ref and move.new not in (ZERO, head):
-            found.append(move)
+            changing.append(move)
             head = move.new
-    return found
+    return changing
 
 
 def find_merging_move(pull: Pull, moves: Sequence[RefMove], facts: GitFacts) -> MergedByMove | None:
-    """The first move that merges the pull; None while it is not merged.
+    """The first move that merges the pull; None if no move does.
 
-    It counts which head the pull had at that move, or gets with the same push. A push that creates
-    the target merges no pull.
+    A move merges the head that the pull had before it, or a head that the same push brings. A push
+    that creates the target merges no pull.
     """
     head = pull.head_sha
     for index, move in enumerate(moves):
         if move.full_name == pull.source_ref and move.new != ZERO:
             head = move.new
         if move.full_name == pull.target_ref and ZERO not in (move.old, move.new):
-            later = [one.new for one in moves[index:] if one.full_name == pull.source_ref]
+            later = [other.new for other in moves[index:] if other.full_name == pull.source_ref]
             merged = merged_by(pull, move, [*reversed(later), head], facts)
             if merged is not None:
                 return merged
@@ -273,16 +291,16 @@ def find_merging_move(pull: Pull, moves: Sequence[RefMove], facts: GitFacts) -> 
 def merged_by(
     pull: Pull, move: RefMove, heads: Iterable[str | None], facts: GitFacts
 ) -> MergedByMove | None:
-    """Whether one move of the target merges the pull: as planned by a merge under way, or because
-    it brings in one of these heads.
+    """The merge that this move of the target makes: the one that a merge attempt planned, or one of
+    these heads; None if it makes none.
     """
     attempt: MergeAttempt | None = getattr(pull, "attempt", None)
     if attempt is not None and gains(move, attempt.result_sha, facts):
         return MergedByMove(move, attempt.head_sha or move.new, attempt)
     if not pull.is_active:
         return None
-    found = (MergedByMove(move, head, None) for head in heads if head and gains(move, head, facts))
-    return next(found, None)
+    merges = (MergedByMove(move, head, None) for head in heads if head and gains(move, head, facts))
+    return next(merges, None)
 
 
 def gains(move: RefMove, sha: str | None, facts: GitFacts) -> bool:
@@ -291,16 +309,16 @@ def gains(move: RefMove, sha: str | None, facts: GitFacts) -> bool:
         return False
     git, commit = move.repo.git, str(sha)
     try:
-        if commit == move.new:  # git is asked for the distance anyway: the event tells it
+        if commit == move.new:  # the event contains the distance, so git is asked for it anyway
             return facts.ask(GitRepo.distance, git, move.old, move.new).gained > 0
         contained = facts.ask(GitRepo.is_ancestor, git, commit, move.new)
         return contained and not facts.ask(GitRepo.is_ancestor, git, commit, move.old)
-    except GitError:  # a commit that was built for a merge which never happened may have gone
+    except GitError:  # git may have removed the commit of a merge that was never carried out
         return False
 
 
 def write_change(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFacts) -> list[Change]:
-    """Write what the moves do to one pull; returns its events."""
+    """Write the effect of the moves on one pull; return its events."""
     change = change_of(pull, moves, tips, facts)
     if not pull.is_active and change.merged is None:
         return []
@@ -318,7 +336,7 @@ def write_change(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFac
         events.append(set_merged(pull, change.merged))
     if change.pushed:
         pull.touch()
-    pull.save(update_fields=WRITTEN)
+    pull.save(update_fields=MUTABLE_FIELDS)
     versions = write_versions(pull, change.versions)
     if not had_base:
         note_base(pull)
@@ -328,16 +346,18 @@ def write_change(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFac
 
 
 def pushed_event(pull: Pull, move: RefMove, before: str | None, version: int) -> Change:
-    """The event of a head that has moved, and so has become this version. `before` is not always
-    the move's own `old`: a branch that is deleted leaves the pull its head.
+    """The event of a new head, which is this version of the pull.
+
+    `before` can differ from the move's own `old`, because a deleted branch leaves the pull its
+    head.
     """
-    heads = {"before": before, "after": move.new, "head_sha": move.new}
-    data = {**pull.event_heads(), **heads, "version": version}
+    shas = {"before": before, "after": move.new, "head_sha": move.new}
+    data = {**pull.event_heads(), **shas, "version": version}
     return Change(Kind.PULL_PUSHED, move.actor, pull, data)
 
 
 def set_merged(pull: Pull, merged: MergedByMove) -> Change:
-    """Mark the pull as merged, unsaved; returns the event. Locks the thread."""
+    """Mark the pull as merged, without saving it; return the event. Locks the thread."""
     attempt = merged.attempt
     pull.merged_by = merged.move.actor
     pull.merge_commit_sha = merged.move.new

@@ -1,17 +1,56 @@
-"""What the API, the pages and the event scopes read of pulls and reviews."""
+"""Queries for pulls and reviews, for the API, the pages and the event scopes.
+
+The functions for one person's pulls in all repositories read stored rows and never ask git. The
+number of their queries does not depend on the number of pulls. See docs/protections.md.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from django.db.models import OuterRef, QuerySet
+from django.db.models import (
+    BooleanField,
+    Exists,
+    F,
+    OuterRef,
+    Prefetch,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+)
+from django.db.models.expressions import RawSQL
+from django.db.models.functions import Coalesce, Concat
 
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.core.access import Level
 from apps.core.lookup import Missing
 from apps.core.pagination import CountOf
-from apps.core.statements import Parameter, Statement
-from apps.pulls.models import IS_ACTIVE, PULL_ROW, Pull, ReviewQuerySet
+from apps.core.statements import Parameter, Statement, parameters
+from apps.git.cache import GitFacts
+from apps.pulls.approval import Approval, Eligibility, LoadedApproval
+from apps.pulls.models import (
+    ACTIVE,
+    IS_ACTIVE,
+    PULL_ROW,
+    Pull,
+    PullQuerySet,
+    PullStatus,
+    Review,
+    ReviewQuerySet,
+    ReviewStatus,
+)
 from apps.pulls.rules import ORDERINGS
-from apps.repos.models import Repo, RepoQuerySet
+from apps.repos.access import level_on
+from apps.repos.models import BRANCHES, Approver, Protection, Ref, Repo, RepoQuerySet, protects
+from apps.repos.protection_rules import ASKS_FOR_APPROVALS
+from apps.teams.models import LEVEL_OF, Member, Team
+from apps.threads.models import ThreadKind
 
 PULL = Statement(
     lambda: (
@@ -23,7 +62,7 @@ PULL = Statement(
 
 
 def get_pull(repo: Repo, number: int) -> Pull:
-    """The pull of this number with its thread, its people and its repository loaded; 404."""
+    """The pull of this number, with its thread, people and repository loaded; 404."""
     pull: Pull | None = PULL.first(repo=repo.pk, number=number)
     if pull is None:
         raise Missing("pull", number, repo.path)
@@ -31,22 +70,287 @@ def get_pull(repo: Repo, number: int) -> Pull:
     return pull
 
 
-def list_pulls(repo: int | Parameter) -> QuerySet[Any, Any]:
-    """A repository's pulls, by its id, newest first, as the values of `PULL_ROW`."""
+def list_pulls(repo: int | Parameter) -> QuerySet[Pull, tuple[Any, ...]]:
+    """The pulls of the repository with this id, newest first, as values of `PULL_ROW`."""
     return Pull.objects.filter(repo=repo).in_order(ORDERINGS[0]).values_list(*PULL_ROW.values())
 
 
-# Django spends a quarter of the time of the list on the text of this query (bench/api.py).
+# Compiling this query takes a quarter of the list's time (bench/api.py).
 PULLS = Statement(lambda: list_pulls(Parameter("repo")))
 
 
 def list_reviews(pull: Pull) -> ReviewQuerySet:
-    """The reviews of a pull, oldest first, with what their records need."""
+    """The reviews of a pull, oldest first, with the rows that their records need."""
     return pull.reviews.with_people(pull.repo).order_by("created_at", "id")
 
 
 def with_open_pulls(repos: RepoQuerySet) -> RepoQuerySet:
-    """These repositories with the number of their open pulls and drafts as `open_pulls`; one more
-    than `MOST_COUNTED` at most.
+    """Annotate repositories with the number of their open pulls and drafts, `open_pulls`.
+
+    Counts at most one more than `MOST_COUNTED`.
     """
     return repos.annotate(open_pulls=CountOf(Pull.objects.filter(IS_ACTIVE, repo=OuterRef("pk"))))
+
+
+# Pulls of branches and commits: the functions of `PullsOfCode` in `apps/browse/names.py`
+
+NUMBERS_MAX = 10
+"""Most pulls that are listed for a branch or a commit."""
+
+
+@cache
+def _of_branches(count: int) -> Statement:
+    """Selects the active pulls from this many branches of a repository into it, oldest first."""
+    # Literal statuses, because the partial index of active pulls does not match parameters. The
+    # sums prevent SQLite from scanning all pulls of the repository by another index.
+    states = [RawSQL(f"'{status.value}'", ()) for status in ACTIVE]  # noqa: S611 - our own words
+    rows = Pull.objects.alias(into=F("repo") + 0).filter(
+        source_repo=Parameter("repo"),
+        into=F("source_repo"),
+        status__in=states,
+        source_branch__in=parameters("branches", count),
+    )
+    rows = rows.order_by(F("number") + 0)
+    return Statement(lambda: rows.values_list("source_branch", "number"))
+
+
+def head_of(repo: Repo, number: int) -> str | None:
+    """The commit of a pull's head; None if there is no such pull or head."""
+    return repo.pulls.filter(number=number).values_list("head_sha", flat=True).first()
+
+
+def open_numbers(repo: Repo, branches: list[str]) -> dict[str, list[int]]:
+    """Source branch -> the numbers of at most ten open or draft pulls from it, both in this
+    repository.
+    """
+    if not branches:
+        return {}
+    numbers = defaultdict[str, list[int]](list)
+    for branch, number in _of_branches(len(branches)).all(repo=repo.pk, branches=branches):
+        if len(numbers[branch]) < NUMBERS_MAX:
+            numbers[branch].append(number)
+    return dict(numbers)
+
+
+def numbers_with(repo: Repo, sha: str) -> list[int]:
+    """The numbers of at most ten pulls whose head or merge commit this is."""
+    rows = repo.pulls.filter(Q(head_sha=sha) | Q(merge_commit_sha=sha)).order_by("number")
+    return [*rows.values_list("number", flat=True)[:NUMBERS_MAX]]
+
+
+def from_source_of(repo: Repo) -> Exists:
+    """The condition for rows with a `repo`: a pull comes from there into this repository."""
+    return Exists(Pull.objects.filter(repo=repo.pk, source_repo=OuterRef("repo")))
+
+
+# Pulls of all repositories that wait for a person
+
+WRITERS = [role.value for role, level in LEVEL_OF.items() if level >= Level.WRITE]
+
+TAKES_CHANGES = (
+    Q(repo__is_archived=False)
+    & ~Q(repo__owner_team__is_active=False)
+    & Q(
+        Coalesce(
+            # With a join of accounts, PostgreSQL would read all pulls.
+            Subquery(User.objects.filter(pk=OuterRef("repo__owner_user")).values("is_active")),
+            True,
+            output_field=BooleanField(),
+        )
+    )
+)
+"""Pulls whose repository accepts changes: `rules.takes_changes` as a condition."""
+
+
+def awaiting_review_from(rows: PullQuerySet, person: User, caller: Principal) -> PullQuerySet:
+    """The open pulls that wait for a decision of this person, as far as the caller may know.
+
+    A protection of the target asks for the person's approval (`approval.asks`), the person is
+    eligible (`Eligibility.reason_against`), and has no decision or a dismissed one. Stale approvals
+    count as decisions, because only git can tell that they are stale.
+    """
+    waiting = _pulls_waiting_for(person, caller)
+    return rows.filter(pk__in=waiting) if person.is_active else rows.none()
+
+
+def _pulls_waiting_for(person: User, caller: Principal) -> QuerySet[Any, Any]:
+    """The query starts at the protections that ask for the person, so that the pulls of
+    other protections are not read.
+    """
+    pushed_by_others = Q(head_sha=None) | ~Q(head_pushed_by=person.pk)
+    pulls = Pull.objects.filter(
+        TAKES_CHANGES,
+        Repo.objects.where_readable(Principal(person), "repo"),
+        pushed_by_others,
+        Q(head_sha=None) | Q(head_pushed_by__isnull=False),
+        protects(F("repo__protections__branch"), F("target_branch")),
+        repo__protections__in=_protections_asking(person, caller),
+        status=PullStatus.OPEN.value,
+    )
+    undecided = pulls.exclude(thread__created_by=person.pk).annotate(decision=_decision_of(person))
+    return undecided.filter(decision=ReviewStatus.DISMISSED.value).values("pk")
+
+
+def _protections_asking(person: User, caller: Principal) -> QuerySet[Any, Any]:
+    """The ids of the protections that ask for the person's approval: those that name the person,
+    and those that name nobody, require approvals, and are in a repository that the person may write
+    to.
+
+    Write access counts as the owner, or by a role in a team that the caller may read, because the
+    members of other teams are secret. The access of staff does not count, or every pull would wait
+    for every member of staff.
+    """
+    readable = Team.objects.readable_by(caller)
+    teams = readable.filter(members__user=person.pk, members__role__in=WRITERS).values("pk")
+    own = Repo.objects.filter(owner_user=person.pk).values("pk")
+    writable = own.union(Repo.objects.filter(owner_team__in=teams).values("pk"))
+    naming = Approver.objects.filter(user=person.pk).values("protection")
+    unnamed = Protection.objects.filter(ASKS_FOR_APPROVALS, approvers=None)
+    return naming.union(unnamed.filter(repo__in=writable).values("pk"))
+
+
+def _decision_of(person: User) -> Coalesce:
+    """The status of the person's last decision on a pull; `dismissed` if there is none."""
+    reviews = Review.objects.filter(pull=OuterRef("pk"), created_by=person.pk)
+    decisions = reviews.exclude(status=ReviewStatus.COMMENTED.value)
+    newest = decisions.order_by("-decided_at", "-id").values("status")[:1]
+    return Coalesce(Subquery(newest), Value(ReviewStatus.DISMISSED.value))
+
+
+NEWEST_ACTIVITY = ("-thread__last_activity_at", "-thread__uuid")
+COLUMNS = (
+    "number",
+    "status",
+    "source_branch",
+    "target_branch",
+    "head_sha",
+    "head_pushed_by",
+    "additions",
+    "deletions",
+    "changed_files",
+    "has_conflict",
+    "nothing_to_merge",
+    "repo",
+    "thread",
+    "thread__title",
+    "thread__last_activity_at",
+    "thread__created_by",
+    "thread__created_by__username",
+    "repo__slug",
+    "repo__visibility",
+    "repo__owner_team",
+    "repo__owner_user",
+    "repo__owner_team__slug",
+    "repo__owner_team__is_active",
+    "repo__owner_user__username",
+)
+"""The columns of a row in a list of pulls."""
+ENDED = [PullStatus.MERGED.value, PullStatus.CLOSED.value]
+
+
+@dataclass(frozen=True)
+class StoredEligibility(Eligibility):
+    """The eligibility for decisions, from stored rows only."""
+
+    def is_stale(self, review: Review) -> bool:
+        """Whether the head has moved since the decision. git is not asked for merge results."""
+        return review.commit_sha != self.pull.head_sha
+
+
+@dataclass(frozen=True)
+class OwnPull:
+    """A pull that a person opened, and whether it can be merged."""
+
+    pull: Pull
+    approval: Approval
+    may_write: bool
+    """Whether the person may write to the repository."""
+
+    @property
+    def missing_branch(self) -> str | None:
+        """The branch that does not exist; None if both exist."""
+        if not getattr(self.pull, "has_source", True):
+            return self.pull.source_branch
+        return None if getattr(self.pull, "has_target", True) else self.pull.target_branch
+
+
+def pulls_awaiting(principal: Principal, most: int) -> list[Pull]:
+    """At most `most` pulls that wait for the person's review, newest activity first; one query."""
+    rows = awaiting_review_from(_pulls(), principal.user, principal)
+    return list(rows.order_by(*NEWEST_ACTIVITY)[:most])
+
+
+def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
+    """At most `most` open pulls and drafts that the person opened and may read, newest activity
+    first; four queries.
+    """
+    role = Member.objects.filter(team=OuterRef("repo__owner_team"), user=principal.user.pk)
+    keeps_head = Q(source_repo=None) | Q(source_moved=True)
+    rows = _own(principal).visible_to(principal).filter(IS_ACTIVE, TAKES_CHANGES)
+    rows = rows.annotate(
+        role=Subquery(role.values("role")[:1]),
+        has_source=keeps_head | Q(_branch("source_repo", "source_branch")),
+        has_target=_branch("repo", "target_branch"),
+    )
+    pulls = list(rows.order_by(*NEWEST_ACTIVITY)[:most])
+    reviews, protections = _reviews_of(pulls), _protections_of(pulls)
+    return [
+        OwnPull(
+            pull,
+            _approval(pull, protections[pull.repo_id], reviews[pull.pk]),
+            level_on(principal, pull.repo, getattr(pull, "role", None)) >= Level.WRITE,
+        )
+        for pull in pulls
+    ]
+
+
+def list_ended(principal: Principal) -> PullQuerySet:
+    """The merged and closed pulls that the person opened and may read, newest activity first."""
+    return _own(principal).visible_to(principal).filter(status__in=ENDED).order_by(*NEWEST_ACTIVITY)
+
+
+def _pulls() -> PullQuerySet:
+    """Pulls with the columns of a row in a list. Reading all columns would take twice as long."""
+    people = ("thread__created_by", "repo__owner_team", "repo__owner_user")
+    rows = Pull.objects.filter(thread__kind=ThreadKind.PULL.value)
+    return rows.select_related(*people).only(*COLUMNS)
+
+
+def _own(principal: Principal) -> PullQuerySet:
+    return _pulls().filter(thread__created_by=principal.user.pk)
+
+
+def _branch(repo: str, name: str) -> Exists:
+    """Whether the branch in the column `name` exists in the repository in the column `repo`."""
+    full_name = Concat(Value(BRANCHES), OuterRef(name))
+    return Exists(Ref.objects.filter(repo=OuterRef(repo), full_name=full_name))
+
+
+def _reviews_of(pulls: Sequence[Pull]) -> defaultdict[int, list[Review]]:
+    """Pull's id -> its decisions, oldest first, with their authors and the authors' roles."""
+    roles = Member.objects.filter(
+        team=OuterRef("pull__repo__owner_team"), user=OuterRef("created_by")
+    )
+    rows = Review.objects.decisions().filter(pull__in=pulls).select_related("created_by")
+    rows = rows.annotate(author_role=Subquery(roles.values("role")[:1]))
+    pull_of = {pull.pk: pull for pull in pulls}
+    reviews = defaultdict[int, list[Review]](list)
+    for review in rows.defer("body", "body_html") if pulls else ():
+        review.pull = pull_of[review.pull_id]
+        reviews[review.pull_id].append(review)
+    return reviews
+
+
+def _protections_of(pulls: Sequence[Pull]) -> defaultdict[int, list[Protection]]:
+    """Repository's id -> its protections, oldest first, with their approvers."""
+    rows = Protection.objects.filter(repo__in={pull.repo_id for pull in pulls})
+    rows = rows.prefetch_related(Prefetch("approvers", Approver.with_roles()))
+    protections = defaultdict[int, list[Protection]](list)
+    for protection in rows.order_by("created_at", "id") if pulls else ():
+        protections[protection.repo_id].append(protection)
+    return protections
+
+
+def _approval(pull: Pull, protections: Sequence[Protection], reviews: Sequence[Review]) -> Approval:
+    matching = [rule for rule in protections if rule.matches(pull.target_branch)]
+    return LoadedApproval(StoredEligibility(pull, matching, GitFacts()), reviews)

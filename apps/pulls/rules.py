@@ -1,4 +1,4 @@
-"""What may happen to pulls and reviews, by whom, and what status and git say against a merge."""
+"""Rules about pulls and reviews: changes of status, reviewers, and the blockers of a merge."""
 
 from __future__ import annotations
 
@@ -22,34 +22,36 @@ from apps.repos.rules import branch_problem
 
 ORDERINGS = ["-number", "number", "-updated_at", "updated_at"]
 SETTABLE = [PullStatus.OPEN, PullStatus.DRAFT, PullStatus.CLOSED]
-"""What people set; a pull is merged by its merge endpoint, or by a push."""
-MOVES = {
+"""The statuses that people can set. `merged` is set by a merge or a push."""
+TRANSITIONS = {
     (PullStatus.OPEN, PullStatus.DRAFT): Kind.PULL_DRAFTED,
     (PullStatus.DRAFT, PullStatus.OPEN): Kind.PULL_READIED,
     (PullStatus.OPEN, PullStatus.CLOSED): Kind.PULL_CLOSED,
     (PullStatus.DRAFT, PullStatus.CLOSED): Kind.PULL_CLOSED,
     (PullStatus.CLOSED, PullStatus.OPEN): Kind.PULL_REOPENED,
 }
-"""Every move that a person can make from one status to another, and its event."""
+"""The changes of status that people can make, each with its event."""
 DECISIONS = [ReviewStatus.APPROVED, ReviewStatus.CHANGES_REQUESTED, ReviewStatus.COMMENTED]
-"""What reviewers say; `dismissed` is said about a review."""
+"""The statuses that reviewers can set. `dismissed` is set by admins."""
 
 
 def source_problem(text: str) -> str | None:
-    """What is wrong with a source, which may name the owner of a fork before a colon."""
+    """The reason why this cannot be a `source_branch`; None if it can. A fork's owner may precede
+    the branch, with a colon.
+    """
     return branch_problem(text.rpartition(":")[2])
 
 
 def check_branches_differ(pull: Pull) -> None:
-    """422 `same_branch`; a branch of a fork is another one, whatever its name."""
+    """422 `same_branch` if source and target are the same branch of the same repository."""
     if pull.source_branch == pull.target_branch and not pull.is_from_fork:
         raise Invalid("same_branch", f'"{pull.target_branch}" cannot be merged into itself.')
 
 
 def check_not_open_already(pull: Pull) -> None:
-    """One open or draft pull for a source and a target, once the source exists: 409.
+    """409 `pull_already_exists` if another open or draft pull has the same source and target.
 
-    The caller holds the repository's lock.
+    A source that does not exist yet may have several pulls. The caller holds the repository's lock.
     """
     if pull.source_repo is None or pull.source_repo.branch_sha(pull.source_branch) is None:
         return
@@ -68,18 +70,20 @@ def check_not_open_already(pull: Pull) -> None:
         )
 
 
-def kind_of_move(pull: Pull, status: PullStatus) -> Kind:
-    """The event of a change to this status. 409 `pull_already_merged`, `invalid_transition`."""
+def kind_of_transition(pull: Pull, status: PullStatus) -> Kind:
+    """The event of a change to this status; 409 `pull_already_merged`, `invalid_transition`."""
     if pull.status == PullStatus.MERGED:
         raise Conflict("pull_already_merged", f"Pull {pull.number} has been merged.")
-    kind = MOVES.get((PullStatus(pull.status), status))
+    kind = TRANSITIONS.get((PullStatus(pull.status), status))
     if kind is None:
         raise Conflict("invalid_transition", f"A {pull.status} pull cannot become {status}.")
     return kind
 
 
 def takes_changes(repo: Repo) -> bool:
-    """Whether its state lets more than staff change it; needs the owner loaded."""
+    """Whether people other than staff may change the repository: it is not archived, and its owner
+    is active. The owner must be loaded.
+    """
     return repo.owner.is_active and not repo.is_archived
 
 
@@ -87,19 +91,19 @@ def takes_changes(repo: Repo) -> bool:
 
 
 def check_reviewer(review: Review, actor: User) -> None:
-    """Only its author changes a review, not even staff does: 403 `not_creator`."""
+    """403 `not_creator` unless this person is the review's author; staff is refused too."""
     if review.created_by_id != actor.pk:
         raise Forbidden("not_creator", "Only the author of a review may do this.")
 
 
 def check_not_dismissed(review: Review) -> None:
-    """A dismissed review takes no new decision: 409 `invalid_transition`."""
+    """409 `invalid_transition` if the review is dismissed."""
     if review.status == ReviewStatus.DISMISSED:
         raise Conflict("invalid_transition", "A dismissed review cannot change its status.")
 
 
 def has_decided_since(review: Review) -> bool:
-    """Whether its author has made another decision, which a comment is not, in a newer review."""
+    """Whether its author has decided in a newer review; a comment is no decision."""
     own = review.pull.reviews.filter(created_by=review.created_by_id)
     newer = own.exclude(pk=review.pk).filter(decided_at__gte=review.decided_at)
     return newer.exclude(status=ReviewStatus.COMMENTED).exists()
@@ -118,7 +122,7 @@ class Blocker:
 
 
 def state_blockers(pull: Pull) -> list[Blocker]:
-    """What the pull's own status says against merging it: one blocker or none."""
+    """A list with the blocker of the pull's status; empty if the pull is open."""
     if pull.status == PullStatus.MERGED:
         return [Blocker("pull_already_merged", f"Pull {pull.number} has been merged.")]
     if pull.status == PullStatus.CLOSED:
@@ -129,7 +133,7 @@ def state_blockers(pull: Pull) -> list[Blocker]:
 
 
 def missing_branch(pull: Pull, source: str | None) -> Blocker:
-    """Which of its branches does not exist; `source` is the stored head of the source."""
+    """The blocker of a missing branch: of the source if `source` is None, else of the target."""
     name = pull.source_branch if source is None else pull.target_branch
     return Blocker("branch_missing", f"There is no branch {name}.")
 
@@ -140,7 +144,7 @@ def outcome_blocker(
     | merge.StrategyDiffers
     | merge.Conflict,
 ) -> Blocker:
-    """What git says against a merge."""
+    """The blocker of a merge that git cannot make."""
     if isinstance(outcome, merge.NothingToMerge):
         return Blocker("nothing_to_merge", "The target already has all of these changes.")
     if isinstance(outcome, merge.FastForwardImpossible):
@@ -149,7 +153,7 @@ def outcome_blocker(
     if isinstance(outcome, merge.StrategyDiffers):
         text = "A rebase would give a different result than a merge. Choose merge or squash."
         return Blocker("strategy_differs", text)
-    # Without paths git cannot combine the two at all.
+    # Without paths, git cannot merge the two at all.
     text = "Git cannot merge the two branches."
     if outcome.paths:
         count = len(outcome.paths)
@@ -159,7 +163,7 @@ def outcome_blocker(
 
 
 class MergeRefused(Conflict):
-    """The refusal of a merge, with all of its reasons."""
+    """409 for a merge, with all of its blockers."""
 
     def __init__(self, blockers: Sequence[Blocker], code: str, detail: str, **body: Any) -> None:
         super().__init__(code, detail, **body)
@@ -167,7 +171,7 @@ class MergeRefused(Conflict):
 
 
 def refuse(blockers: Sequence[Blocker]) -> MergeRefused:
-    """The refusal of a merge: the first blocker is the error, all are in the text."""
+    """The refusal of a merge. Its code is that of the first blocker; its text contains all."""
     first = blockers[0]
     paths = None if first.conflict_paths is None else list(first.conflict_paths)
     text = " ".join(f"{blocker.code}: {blocker.text}" for blocker in blockers)
@@ -176,28 +180,30 @@ def refuse(blockers: Sequence[Blocker]) -> MergeRefused:
 
 
 def check_unblocked(blockers: Sequence[Blocker]) -> None:
-    """409 with these blockers, if there are any."""
+    """409 with these blockers if there are any."""
     if blockers:
         raise refuse(blockers)
 
 
 def check_head(head: str | None, expected: str | None) -> None:
-    """409 `head_changed` when the head is not the one that the caller expects."""
+    """409 `head_changed` if the caller expects another head."""
     if expected is not None and head != expected:
         raise Conflict("head_changed", f"The head is now {head}, not {expected}.")
 
 
 def signature(user: User) -> Person:
-    """The name and a no-reply address of a person, for commits that we write: the address of the
-    account stays private.
+    """The name of a person and a no-reply address, for commits that the site writes. The address of
+    the account stays private.
     """
     host = urlsplit(settings.BASE_URL).hostname or "localhost"
     return Person(user.display_name or user.username, f"{user.username}@users.noreply.{host}")
 
 
 def squash_author(pull: Pull, people: Iterable[Person]) -> Person:
-    """The pull's author, with their own address only if `people`, who wrote the commits, have it
-    already: with another one they would be named a second time, as a co-author.
+    """The author of a squashed commit: the pull's author.
+
+    Their own address is used only if it is already that of an author of the pull's commits,
+    `people`. With another address they would also be listed as a co-author.
     """
     author = pull.thread.created_by
     if author.email and author.email.lower() in {person.email.lower() for person in people}:
@@ -206,7 +212,9 @@ def squash_author(pull: Pull, people: Iterable[Person]) -> Person:
 
 
 def merge_message(pull: Pull, strategy: Strategy) -> str:
-    """One line: an old title may hold line ends and controls, a commit's subject may not."""
+    """The subject of the merge commit, on one line: old titles may contain line breaks and control
+    characters.
+    """
     title = without_controls(" ".join(pull.thread.title.split()))
     if strategy is Strategy.SQUASH:
         return f"{title} (#{pull.number})"

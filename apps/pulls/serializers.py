@@ -1,4 +1,4 @@
-"""What requests about pulls and reviews may hold, and the records that answer them."""
+"""Serializers for pulls and reviews: requests, and the records in responses."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from apps.threads.serializers import Html
 TITLE_MAX = 255
 BODY_MAX = 65_536
 SOURCE_MAX = MOST_BYTES + 72
-"""The length of a branch behind `teams/`, a slug and a colon."""
+"""Most characters of a branch with a prefix: `teams/`, a slug and a colon."""
 
 
 class SettableStatus(StrictChoiceField):
-    """A status that people set; `merged` is refused with the way to get there."""
+    """A status that people can set. For `merged`, the error names the merge endpoint."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__([*rules.SETTABLE], **options)
@@ -145,11 +145,11 @@ class PullVersionRecord(RecordSerializer):
 
 
 class PullCommitRecord(CommitRecord):
-    """Its page has properties of its own, and so a schema."""
+    """A commit of a pull. A class of its own, because its page has more properties."""
 
 
 class PullFileRecord(FileRecord):
-    """As `PullCommitRecord`."""
+    """A changed file of a pull. A class of its own, because its page has more properties."""
 
 
 class ReviewRecord(RecordSerializer):
@@ -178,7 +178,7 @@ class MatchingProtection(RecordWithSettings):
     uuid = serializers.UUIDField()
     branch = serializers.CharField()
     is_satisfiable = serializers.BooleanField(
-        help_text="Whether enough people could approve: not the author, nor who pushed the head."
+        help_text="Whether enough people besides the author and the head's pusher could approve."
     )
     approvers = NamedApprover(many=True)
 
@@ -219,37 +219,43 @@ class PullProtectionRecord(RecordSerializer):
 def pull_records(
     rows: Iterable[tuple[Sequence[Any], Repo | RepoPath]], principal: Principal, base: str
 ) -> list[dict[str, Any]]:
-    """`rows`: the values of `PULL_ROW`, and the pull's repository, which has its owner loaded.
+    """The records of pulls, from the values of `PULL_ROW` and the repository of each.
 
-    The repository that a pull comes from is named only if this principal may read it: one query if
-    any comes from a fork.
+    The repositories have their owners loaded. A record names the source repository only if the
+    principal may read it, which takes one query if a pull is from a fork.
     """
     records = [(dict(zip(PULL_ROW, row, strict=True)), repo) for row, repo in rows]
     own = {repo.pk: repo.path for _, repo in records}
-    elsewhere = {record["source_repo_id"] for record, _ in records} - own.keys()
-    sources = {**own, **Repo.objects.paths_known_to(principal, elsewhere)}
+    other_ids = {record["source_repo_id"] for record, _ in records} - own.keys()
+    paths = {**own, **Repo.objects.paths_known_to(principal, other_ids)}
     for record, repo in records:
         record["repo_path"] = repo.path
-        record["source_repo_path"] = sources.get(record.pop("source_repo_id"))
+        record["source_repo_path"] = paths.get(record.pop("source_repo_id"))
         record["web_url"] = f"{base}/{repo.path}/pulls/{record['number']}"
         record["api_url"] = f"{base}{PREFIX}{repo.api_path}/pulls/{record['number']}"
     return [record for record, _ in records]
 
 
 def merge_record(pull: Pull, record: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a merge, made from the merged pull and its record."""
-    same = ("merge_strategy", "merge_commit_sha", "head_sha", "target_branch", "merged_at")
-    people = ("merged_by_uuid", "merged_by_username")
+    """The response to a merge, from the merged pull and its record."""
     return {
         "merged": True,
-        **{name: record[name] for name in (*same, *people)},
+        "merge_strategy": record["merge_strategy"],
+        "merge_commit_sha": record["merge_commit_sha"],
+        "head_sha": record["head_sha"],
+        "target_branch": record["target_branch"],
+        "merged_at": record["merged_at"],
+        "merged_by_uuid": record["merged_by_uuid"],
+        "merged_by_username": record["merged_by_username"],
         "target_sha_before": pull.base_sha,
         "pull": record,
     }
 
 
 def review_record(review: Review, eligibility: Eligibility) -> dict[str, Any]:
-    """Needs the pull with its thread, and a row of `ReviewQuerySet.with_people`."""
+    """The record of a review, from a row of `ReviewQuerySet.with_people`. Its pull has its thread
+    loaded.
+    """
     reason = eligibility.reason_against_review(review)
     return {
         "uuid": review.uuid,
@@ -268,11 +274,14 @@ def review_record(review: Review, eligibility: Eligibility) -> dict[str, Any]:
     }
 
 
-def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[str, Any]:
-    """Everything that blocks the merge, and what the caller may do about it."""
+def pull_protection_record(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
+    """The protections, approvals and blockers of a pull, and whether the caller can review or merge
+    it.
+    """
     pull, approval = readiness.pull, readiness.approval
-    protections, blocked = approval.protections, [one.code for one in readiness.blockers]
-    may_merge = by.level >= Level.WRITE and by.is_writable
+    protections = approval.protections
+    codes = [blocker.code for blocker in readiness.blockers]
+    may_merge = access.level >= Level.WRITE and access.is_writable
     return {
         "pull_number": pull.number,
         "source_branch": pull.source_branch,
@@ -281,32 +290,32 @@ def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[st
         "head_sha": pull.head_sha,
         "base_sha": pull.base_sha,
         "is_protected": bool(protections),
-        "protections": [matching_protection(one, approval) for one in protections],
+        "protections": [matching_protection(rule, approval) for rule in protections],
         "required_approvals": approval.required,
         "approval_count": len(approval.counting),
         "approvals_missing": approval.wanting,
-        "approvals": [given_approval(one, approval) for one in approval.approvals],
+        "approvals": [given_approval(review, approval) for review in approval.approvals],
         "changes_requested_by": approval.changes_requested_by,
         "pending_approvers": [user.username for user in approval.pending],
-        "is_mergeable": not blocked,
+        "is_mergeable": not codes,
         "conflict_paths": list(readiness.git.conflict_paths),
-        "allowed_strategies": [str(one) for one in readiness.git.allowed_strategies],
-        "caller_can_review": by.principal.is_signed_in
-        and approval.eligibility.reason_against(by.user, by.level) is None,
-        "caller_can_merge": may_merge and not blocked,
-        "blocked_reasons": blocked,
+        "allowed_strategies": [*map(str, readiness.git.allowed_strategies)],
+        "caller_can_review": access.principal.is_signed_in
+        and approval.eligibility.reason_against(access.user, access.level) is None,
+        "caller_can_merge": may_merge and not codes,
+        "blocked_reasons": codes,
     }
 
 
 def matching_protection(protection: Protection, approval: Approval) -> dict[str, Any]:
-    """Needs its approvers loaded."""
-    approvers = [one.user for one in protection.approvers.all()]
+    """The record of a protection that matches the pull's target. Its approvers are loaded."""
+    users = [approver.user for approver in protection.approvers.all()]
     return {
         "uuid": protection.uuid,
         "branch": protection.branch,
         **settings_of(protection),
         "is_satisfiable": approval.is_satisfiable(protection),
-        "approvers": [{"user_uuid": one.uuid, "username": one.username} for one in approvers],
+        "approvers": [{"user_uuid": user.uuid, "username": user.username} for user in users],
     }
 
 

@@ -1,70 +1,92 @@
-"""Versions of a pull: what git says of each is read before any lock, and stored with it.
+"""Versions of a pull: one for each head, with its commits and changed files.
 
-What git could not tell then, and what was there before there were versions, is due: the worker
-asks again, or whoever reads it first.
+git is asked for them before any lock. If it could not tell, or if the pull is older than versions,
+the worker or the first reader asks later. Functions with a `throttle_key` hold a slot for heavy
+reads under it while git works.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from apps.browse.cache import pack_commits, pack_files
+from apps.browse.cache import (
+    Patches,
+    cached,
+    cached_patches,
+    decode_file,
+    encode_file,
+    pack_commits,
+    pack_files,
+    too_expensive,
+    unpack_commits,
+    unpack_files,
+)
+from apps.browse.names import find_commits
+from apps.browse.read_slots import heavy_slots
+from apps.core.errors import Invalid, git_failed
 from apps.core.locks import lock
+from apps.core.lookup import get_or_missing
 from apps.git.cache import GitFacts
-from apps.git.diff import changes
-from apps.git.log import log
-from apps.git.repo import DiffStat, GitRepo, version_ref
-from apps.git.run import GitError
-from apps.pulls import sources
+from apps.git.diff import FileChange, changes, patches
+from apps.git.exports import write_diff, write_patches
+from apps.git.log import Commit, log
+from apps.git.repo import EMPTY_TREE, DiffStat, GitRepo, pull_ref
+from apps.git.run import GitError, GitTimeout, GitTooLarge
 from apps.pulls.models import Pull, PullVersion, VersionContents
+from apps.repos.models import Repo
 from apps.repos.pushes import distance_of
-from apps.repos.rules import ZERO, RefMove
+from apps.repos.rules import RefMove
 
 COMMITS_MOST = 1000
-"""Commits that are listed of a version, the newest."""
-SOON = dt.timedelta(minutes=1)
-"""After that the worker makes the ref of a version whose process has died."""
-WAIT = dt.timedelta(minutes=10)
-"""For so long git is not asked again what it could not tell; each time for twice as long."""
+"""Most commits that are listed of a version; the newest are kept."""
+REF_WAIT = dt.timedelta(minutes=1)
+"""Time after which the worker creates the ref of a version whose process died before it did."""
+RETRY_WAIT = dt.timedelta(minutes=10)
+"""Wait after git could not tell the contents of a version; it doubles with each failure."""
 MOST_DOUBLED = 12
+"""How often that wait doubles at most."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What is between two commits: their merge base, the true numbers, and the lists as they are
-    stored.
+    """The commits and changed files between two commits.
+
+    The lists are packed, and may be truncated; the statistics are complete.
     """
 
     merge_base: str | None
-    figures: DiffStat
+    statistics: DiffStat
     commits: bytes
     files: bytes
 
 
 def contents_between(git: GitRepo, base: str, head: str) -> Contents:
-    """What `head` changes since it left `base`; without common history, all that it has.
+    """The commits and changes of `head` since its merge base with `base`.
 
-    `GitError` where git cannot tell: it takes too long, or is too much.
+    Without a common history, all commits and files of `head`. `GitError` if git takes too long or
+    its output is too large.
     """
-    start = git.merge_base(base, head)
-    found = changes(git, start, head)
+    merge_base = git.merge_base(base, head)
+    difference = changes(git, merge_base, head)
     commits = log(git, head, count=COMMITS_MOST, exclude=base, reverse=True)
     count = len(commits)
     if count == COMMITS_MOST:
         count = git.distance(base, head).gained
-    figures = DiffStat(count, found.additions, found.deletions, found.total)
-    return Contents(start, figures, pack_commits(commits), pack_files(found.files))
+    statistics = DiffStat(count, difference.additions, difference.deletions, difference.total)
+    return Contents(merge_base, statistics, pack_commits(commits), pack_files(difference.files))
 
 
 def contents_if_told(git: GitRepo, base: str, head: str) -> Contents | None:
-    """None where git cannot tell."""
+    """The contents; None if git cannot tell."""
     with suppress(GitError):
         return contents_between(git, base, head)
     return None
@@ -72,28 +94,30 @@ def contents_if_told(git: GitRepo, base: str, head: str) -> Contents | None:
 
 @dataclass(frozen=True)
 class NewVersion:
-    """A head that a pull comes to have, and what is known of it."""
+    """A new head of a pull, not yet stored."""
 
     head: str
     base: str | None
     pushed_by_id: int | None
     is_forced: bool | None
+    """See `PullVersion.is_forced`."""
     contents: Contents | None
 
 
 def new_versions(
     pull: Pull, base: str | None, heads: Sequence[tuple[str, int | None]], facts: GitFacts
 ) -> list[NewVersion]:
-    """What git says of heads, each with who pushed it, that follow the pull's present one in this
-    order. Changes nothing.
+    """The versions of these heads, which follow the pull's head in this order. Writes nothing.
+
+    `heads`: each with the id of the person who pushed it.
     """
-    found, before = [], pull.head_sha
+    versions, before = [], pull.head_sha
     for head, pushed_by_id in heads:
         contents = facts.ask(contents_if_told, pull.repo.git, base, head) if base else None
         is_forced = _is_forced(pull, before, head, facts)
-        found.append(NewVersion(head, base, pushed_by_id, is_forced, contents))
+        versions.append(NewVersion(head, base, pushed_by_id, is_forced, contents))
         before = head
-    return found
+    return versions
 
 
 def _is_forced(pull: Pull, before: str | None, head: str, facts: GitFacts) -> bool | None:
@@ -105,20 +129,22 @@ def _is_forced(pull: Pull, before: str | None, head: str, facts: GitFacts) -> bo
 
 
 def write_versions(pull: Pull, new: Sequence[NewVersion]) -> list[PullVersion]:
-    """Store the newest versions of a pull, which `last_version` counts already."""
+    """Store new versions of a pull. `pull.last_version` already counts them."""
     first = pull.last_version - len(new) + 1
     rows = PullVersion.objects.bulk_create(
-        _row(pull, number, one) for number, one in enumerate(new, first)
+        _row(pull, number, version) for number, version in enumerate(new, first)
     )
-    write_contents((row, one.contents) for row, one in zip(rows, new, strict=True) if one.contents)
+    write_contents(
+        (row, version.contents) for row, version in zip(rows, new, strict=True) if version.contents
+    )
     return rows
 
 
-def write_contents(told: Iterable[tuple[PullVersion, Contents]]) -> None:
-    """Store what versions contain."""
+def write_contents(contents_of: Iterable[tuple[PullVersion, Contents]]) -> None:
+    """Store the contents of these versions."""
     VersionContents.objects.bulk_create(
-        VersionContents(version=row, commits=found.commits, files=found.files)
-        for row, found in told
+        VersionContents(version=version, commits=contents.commits, files=contents.files)
+        for version, contents in contents_of
     )
 
 
@@ -130,7 +156,7 @@ def _row(pull: Pull, number: int, new: NewVersion) -> PullVersion:
         base_sha=new.base,
         pushed_by_id=new.pushed_by_id,
         is_forced=new.is_forced,
-        due_at=timezone.now() + SOON,
+        due_at=timezone.now() + REF_WAIT,
     )
     if new.contents is not None:
         set_contents(version, new.contents)
@@ -139,21 +165,24 @@ def _row(pull: Pull, number: int, new: NewVersion) -> PullVersion:
     return version
 
 
-def set_contents(version: PullVersion, found: Contents) -> None:
-    """Set what git says of the version, without saving."""
-    version.merge_base_sha, figures = found.merge_base, found.figures
-    version.commit_count, version.changed_files = figures.commit_count, figures.changed_files
-    version.additions, version.deletions = figures.additions, figures.deletions
+def set_contents(version: PullVersion, contents: Contents) -> None:
+    """Set the merge base and the statistics of a version, without saving it."""
+    statistics = contents.statistics
+    version.merge_base_sha = contents.merge_base
+    version.commit_count = statistics.commit_count
+    version.additions = statistics.additions
+    version.deletions = statistics.deletions
+    version.changed_files = statistics.changed_files
 
 
 def put_off(version: PullVersion) -> None:
-    """Set when git is asked again what it could not tell, without saving."""
-    version.due_at = timezone.now() + WAIT * 2 ** min(version.tries, MOST_DOUBLED)
+    """Set the time of the next attempt after a failure, without saving."""
+    version.due_at = timezone.now() + RETRY_WAIT * 2 ** min(version.tries, MOST_DOUBLED)
     version.tries += 1
 
 
 def note_base(pull: Pull) -> None:
-    """Give the newest version the base that it lacks because there was no target."""
+    """Set the base of the newest version, if its target did not exist when it was pushed."""
     if pull.base_sha is None:
         return
     rows = PullVersion.objects.filter(pull=pull, version=pull.last_version, base_sha=None)
@@ -161,53 +190,223 @@ def note_base(pull: Pull) -> None:
 
 
 def mark_complete(new: Sequence[PullVersion]) -> None:
-    """Leave to the worker only what git has not told of new versions whose refs are made."""
+    """Take new versions out of the worker's queue after their refs are created, unless their
+    contents are missing.
+    """
     if new:
-        told = Q(base_sha=None) | Q(commit_count__isnull=False)
-        PullVersion.objects.filter(told, pk__in=[one.pk for one in new]).update(due_at=None)
+        needs_no_contents = Q(base_sha=None) | Q(commit_count__isnull=False)
+        pks = [version.pk for version in new]
+        PullVersion.objects.filter(needs_no_contents, pk__in=pks).update(due_at=None)
 
 
 @contextmanager
 def putting_off(version: PullVersion) -> Iterator[None]:
-    """Inside, git is asked what the version lacks; an error puts off the next time and goes on."""
+    """Ask git for the version's contents inside this block. An error delays the next attempt and
+    is raised again.
+    """
     try:
         yield
-    except Exception:  # whatever it is goes on to the caller
+    except Exception:
         put_off(version)
         version.save(update_fields=["due_at", "tries"])
         raise
 
 
 def read_contents(version: PullVersion) -> None:
-    """Ask git what a version contains, and store it. `GitError`."""
+    """Ask git for the contents of a version, and store them. `GitError`."""
     if version.base_sha is None or version.is_known:
         return
-    found = contents_between(version.pull.repo.git, version.base_sha, version.head_sha)
+    contents = contents_between(version.pull.repo.git, version.base_sha, version.head_sha)
     with transaction.atomic():
         lock(version)
-        if not version.is_known:  # somebody else may have asked as well
-            set_contents(version, found)
+        if not version.is_known:  # another process may have stored them meanwhile
+            set_contents(version, contents)
             version.save()
-            write_contents([(version, found)])
+            write_contents([(version, contents)])
 
 
-def complete(version: PullVersion) -> None:
-    """Make what a version lacks, its ref or its contents: a process has died, git could not tell,
-    or the version is older than these. `GitError`, and then it is put off.
+def list_versions(pull: Pull) -> QuerySet[Any, Any]:
+    """The records of a pull's versions, oldest first."""
+    versions: QuerySet[Any, Any] = pull.versions.order_by("version")
+    return versions.values(
+        "version",
+        "head_sha",
+        "base_sha",
+        "merge_base_sha",
+        "created_at",
+        "is_forced",
+        "commit_count",
+        "additions",
+        "deletions",
+        "changed_files",
+        pushed_by_uuid=F("pushed_by__uuid"),
+        pushed_by_username=F("pushed_by__username"),
+    )
+
+
+def get_version(pull: Pull, number: int | None, *, with_files: bool = False) -> PullVersion | None:
+    """The version of this number, or the newest one; None if the pull has no head. 404.
+
+    `with_files`: read its stored files in the same query.
     """
-    due_at = version.due_at
-    with putting_off(version):
-        make_ref(version)
-        read_contents(version)
-    # Unless it has come to have a base meanwhile.
-    PullVersion.objects.filter(pk=version.pk, due_at=due_at).update(due_at=None)
+    if number is None and not pull.last_version:
+        return None
+    rows = PullVersion.objects.all()
+    if with_files:
+        rows = rows.select_related("contents").defer("contents__commits")
+    version: PullVersion = get_or_missing(
+        rows.filter(pull=pull), "version", "this pull", version=number or pull.last_version
+    )
+    version.pull = pull
+    return version
 
 
-def make_ref(version: PullVersion) -> None:
-    """Keep the commits of a version, unless its ref does already. `GitError`."""
-    pull, head = version.pull, version.head_sha
-    git, ref = pull.repo.git, version_ref(pull.number, version.version)
-    present = git.ref(ref)
-    if present != head:
-        sources.fetch_commit(pull, head)
-        git.update_ref(ref, head, present or ZERO)
+@dataclass(frozen=True)
+class Listing:
+    """The changed files between two commits."""
+
+    repo: Repo
+    old: str | None
+    new: str
+    files: Sequence[FileChange]
+    """Fewer than `total` if the list is truncated."""
+    total: int
+
+
+NOTHING = Listing(Repo(), None, "", (), 0)
+"""The changes of a pull without a head."""
+
+
+def commits_of(version: PullVersion, throttle_key: str) -> list[Commit]:
+    """The newest `COMMITS_MOST` commits of a version, oldest first; 422 `too_expensive`."""
+    return unpack_commits(_stored(version, "commits", throttle_key)) if version.base_sha else []
+
+
+def files_of(version: PullVersion, throttle_key: str) -> Listing:
+    """The files that a version changes; 422 `too_expensive`."""
+    files = unpack_files(_stored(version, "files", throttle_key)) if version.base_sha else []
+    old, new = version.merge_base_sha, version.head_sha
+    return Listing(version.pull.repo, old, new, files, version.changed_files or 0)
+
+
+def _stored(version: PullVersion, column: str, throttle_key: str) -> bytes:
+    if not version.is_known:
+        _read_now(version, throttle_key)
+    elif PullVersion.contents.is_cached(version):
+        return bytes(getattr(version.contents, column))
+    rows = VersionContents.objects.filter(version=version).values_list(column, flat=True)
+    return bytes(rows.get())
+
+
+def _read_now(version: PullVersion, throttle_key: str) -> None:
+    """Read the version's contents from git. 422 `too_expensive` if git cannot tell, and at once
+    until the next attempt is due; 503 if git fails.
+    """
+    if version.tries and version.due_at and version.due_at > timezone.now():
+        raise too_expensive()
+    try:
+        with heavy_slots.slot(throttle_key), putting_off(version):
+            read_contents(version)
+    except (GitTimeout, GitTooLarge):
+        raise too_expensive() from None
+    except GitError as error:
+        raise git_failed(error) from None
+
+
+def files_between(old: PullVersion, new: PullVersion, throttle_key: str) -> Listing:
+    """The differences between the heads of two versions; 404 if git no longer has one of them, 422
+    `too_expensive`.
+    """
+    repo, heads = new.pull.repo, (old.head_sha, new.head_sha)
+
+    def ask() -> dict[str, Any]:
+        with heavy_slots.slot(throttle_key):
+            find_commits(repo.git, *heads)  # forget_commit may have removed one
+            difference = changes(repo.git, *heads)
+        return {"files": [*map(encode_file, difference.files)], "total": difference.total}
+
+    try:
+        answer = cached(repo, ("files", *heads), ask)
+    except GitTooLarge:
+        raise too_expensive() from None
+    return Listing(repo, *heads, [*map(decode_file, answer["files"])], answer["total"])
+
+
+def patches_of(
+    listing: Listing, files: Sequence[FileChange], throttle_key: str
+) -> list[bytes | None]:
+    """The patch of each of these files; 422 `too_expensive`."""
+
+    def ask() -> Patches:
+        with heavy_slots.slot(throttle_key):
+            return patches(listing.repo.git, listing.old, listing.new, files)
+
+    try:
+        return cached_patches(listing.repo, ("patches", listing.old, listing.new), files, ask)
+    except GitTooLarge:
+        raise too_expensive() from None
+
+
+def diff_of(version: PullVersion, throttle_key: str) -> IO[bytes]:
+    """The changes of a version as a diff for `git apply`, from its merge base.
+
+    422 `diff_too_large`, also if the list of files is truncated because `forget_commit` has removed
+    the commits.
+    """
+    listing = files_of(version, throttle_key)
+    if len(listing.files) < listing.total:
+        raise _diff_too_large(version.pull)
+    if not listing.total:
+        return TemporaryFile()
+    git, sides = listing.repo.git, (listing.old or EMPTY_TREE, listing.new)
+    return _text(version, "diff", throttle_key, lambda file: write_diff(git, *sides, file))
+
+
+def mails_of(version: PullVersion, throttle_key: str) -> IO[bytes]:
+    """The commits of a version as patches for `git am`; 422 `diff_too_large`, also if its diff
+    would have too many files.
+    """
+    listing = files_of(version, throttle_key)
+    commits = commits_of(version, throttle_key)
+    if len(listing.files) < listing.total or len(commits) < (version.commit_count or 0):
+        raise _diff_too_large(version.pull)
+    git, sides = version.pull.repo.git, (version.base_sha or "", version.head_sha)
+    if not version.commit_count:
+        return TemporaryFile()
+    return _text(version, "mails", throttle_key, lambda file: write_patches(git, *sides, file))
+
+
+def _text(
+    version: PullVersion, kind: str, throttle_key: str, write: Callable[[IO[bytes]], None]
+) -> IO[bytes]:
+    """The output of `write` in a temporary file; 422 `diff_too_large`.
+
+    The output is complete before the response begins, so that the status can be 422. The size is
+    cached, so that a diff that is too large is refused at once the next time.
+    """
+    with ExitStack() as stack:
+        file = stack.enter_context(TemporaryFile())
+
+        def size() -> int | None:
+            with heavy_slots.slot(throttle_key), suppress(GitTooLarge):
+                write(file)
+                return file.tell()
+            return None
+
+        question = (kind, version.base_sha, version.merge_base_sha, version.head_sha)
+        try:
+            length = cached(version.pull.repo, question, size)
+            if length and not file.tell():  # the size was cached, the file is empty
+                length = size()
+        except (GitTimeout, Invalid):
+            length = None
+        if length is None:
+            raise _diff_too_large(version.pull)
+        stack.pop_all()
+        return file
+
+
+def _diff_too_large(pull: Pull) -> Invalid:
+    """422 with the git command that fetches the pull."""
+    text = f"This diff is too large to be shown. Fetch it: git fetch origin {pull_ref(pull.number)}"
+    return Invalid("diff_too_large", text)

@@ -1,32 +1,45 @@
-"""`…/pulls` and `…/pulls/{number}/reviews`: pull requests, merging and reviews."""
+"""`…/pulls` and the resources below: merging, reviews, versions, commits, files and diffs."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from typing import IO, Any
 
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
+from apps.browse.downloads import TEXTS, text_response
+from apps.browse.serializers.commits import commit_records
+from apps.browse.serializers.files import file_record, patched_record
 from apps.core.access import Level
+from apps.core.conditional import by_body, by_names
 from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
-from apps.core.query import QuerySerializer, TextParameter
-from apps.core.rows import values_of
+from apps.core.pagination import PAGE_LIMIT, PagePagination
+from apps.core.query import FlagParameter, QuerySerializer, TextParameter, number
+from apps.core.statements import values_of
+from apps.git.diff import FileChange
 from apps.git.repo import is_sha
-from apps.pulls import actions
+from apps.pulls import actions, versions
 from apps.pulls.approval import Eligibility, readiness_of
 from apps.pulls.filters import CrossRepoPullFilterSet, PullFilterSet
-from apps.pulls.models import PULL_ROW, Pull, Review
+from apps.pulls.models import PULL_ROW, Pull, PullVersion, Review
 from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
 from apps.pulls.serializers import (
     CreatePull,
     CreateReview,
     MergePull,
     MergeRecord,
+    PullCommitRecord,
+    PullFileRecord,
     PullProtectionRecord,
     PullRecord,
+    PullVersionRecord,
     ReviewRecord,
     SetPullStatus,
     UpdatePull,
@@ -36,6 +49,8 @@ from apps.pulls.serializers import (
     pull_records,
     review_record,
 )
+from apps.repos.access import RepoScoped
+from apps.repos.http.transfer_slots import caller_of
 from apps.repos.protection_rules import RULES
 from apps.threads.models import ThreadKind
 from apps.threads.serializers import RenderQuery, StoredHtml
@@ -44,7 +59,7 @@ from apps.threads.views import BodyViewSet, CrossRepoQuery, CrossRepoViewSet
 
 @extend_schema_field({"type": "string", "pattern": "^[0-9A-Fa-f]{40}$"})
 class ShaParameter(TextParameter):
-    """The full name of a commit, in lower case whatever was sent."""
+    """The full name of a commit, converted to lower case."""
 
     def to_internal_value(self, data: Any) -> str:
         if not is_sha(data.lower()):
@@ -52,16 +67,18 @@ class ShaParameter(TextParameter):
         return str(data.lower())
 
 
-class MergeQuery(QuerySerializer):
+class HeadQuery(QuerySerializer):
     expected_head_sha = ShaParameter(
-        required=False, help_text="Merge only if this is the head: the commit that you have seen."
+        required=False, help_text="Refuse the request unless the head is still this commit."
     )
 
 
-class ReviewQuery(QuerySerializer):
-    expected_head_sha = ShaParameter(
-        required=False, help_text="Review only if this is the head: the commit that you have seen."
-    )
+UPDATE_ERRORS = (
+    "invalid_transition",
+    "pull_already_exists",
+    "pull_already_merged",
+    "role_required",
+)
 
 
 class CrossRepoPullViewSet(CrossRepoViewSet):
@@ -94,7 +111,7 @@ class PullViewSet(BodyViewSet):
     pull: Pull
 
     def load_objects(self) -> None:
-        """Load the pull; changing it is for its author and for those with a role."""
+        """Load the pull. Only its author and people with write access may change it."""
         if "number" not in self.kwargs:
             return
         self.pull = get_pull(self.repo, self.kwargs["number"])
@@ -106,8 +123,7 @@ class PullViewSet(BodyViewSet):
         """List a repository's pulls."""
         repo = self.repo.pk
         rows = self.paginate(list_pulls(repo) if self.filterset else PULLS.of(repo=repo))
-        placed = ((row, self.repo) for row in rows)
-        records = pull_records(placed, self.principal, self.base_url)
+        records = pull_records([(row, self.repo) for row in rows], self.principal, self.base_url)
         return self.page_with_html(self.get_paginated_response(records))
 
     @operation(
@@ -119,7 +135,7 @@ class PullViewSet(BodyViewSet):
     )
     def create(self) -> dict[str, Any]:
         """Open a pull. Its branches need not exist yet."""
-        self.pull = actions.create_pull(by=self.access, **self.validated_data)
+        self.pull = actions.create_pull(access=self.access, **self.validated_data)
         return self.record()
 
     @operation(Level.READ, response=PullRecord, query=RenderQuery)
@@ -131,16 +147,11 @@ class PullViewSet(BodyViewSet):
         Level.READ,
         request=UpdatePull,
         response=PullRecord,
-        errors=(
-            "invalid_transition",
-            "pull_already_exists",
-            "pull_already_merged",
-            "role_required",
-        ),
+        errors=UPDATE_ERRORS,
     )
     def update(self) -> dict[str, Any]:
-        """Change title, body or status: its author, or with write access."""
-        actions.update_pull(by=self.access, pull=self.pull, **self.validated_data)
+        """Change a pull's title, body or status, as its author or with write access."""
+        actions.update_pull(access=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
     @action(detail=True, methods=["put"], url_path="status")
@@ -148,16 +159,11 @@ class PullViewSet(BodyViewSet):
         Level.READ,
         request=SetPullStatus,
         response=PullRecord,
-        errors=(
-            "invalid_transition",
-            "pull_already_exists",
-            "pull_already_merged",
-            "role_required",
-        ),
+        errors=UPDATE_ERRORS,
     )
     def set_status(self) -> dict[str, Any]:
-        """Open, draft or close a pull: its author, or with write access."""
-        actions.update_pull(by=self.access, pull=self.pull, **self.validated_data)
+        """Change a pull's status, as its author or with write access."""
+        actions.update_pull(access=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
     def record(self) -> dict[str, Any]:
@@ -170,7 +176,7 @@ class PullViewSet(BodyViewSet):
         Level.WRITE,
         request=MergePull,
         response=MergeRecord,
-        query=MergeQuery,
+        query=HeadQuery,
         errors=(
             *(rule.code for rule in RULES),
             "branch_missing",
@@ -188,10 +194,10 @@ class PullViewSet(BodyViewSet):
     def merge(self) -> dict[str, Any]:
         """Merge a pull into its target.
 
-        A refusal names everything that stands in the way; `error` is the first.
+        A refusal names all blockers; `error` is the first of them.
         """
         actions.merge_pull(
-            by=self.access,
+            access=self.access,
             pull=self.pull,
             asked_since=self.asked_since,
             **self.validated_query,
@@ -202,10 +208,7 @@ class PullViewSet(BodyViewSet):
     @action(detail=True, methods=["get"])
     @operation(Level.READ, response=PullProtectionRecord)
     def protection(self) -> dict[str, Any]:
-        """Read what stands in the way of merging a pull.
-
-        All blockers at once, and for each approval whether it counts.
-        """
+        """Read everything that blocks a pull's merge, and whether each approval counts."""
         return pull_protection_record(readiness_of(self.pull), self.access)
 
 
@@ -240,13 +243,13 @@ class ReviewViewSet(BodyViewSet):
         request=CreateReview,
         response=ReviewRecord,
         status=201,
-        query=ReviewQuery,
+        query=HeadQuery,
         errors=("head_changed",),
     )
     def create(self) -> dict[str, Any]:
-        """Review a pull. Always recorded; `is_eligible` says whether it counts."""
-        wanted = {**self.validated_query, **self.validated_data}
-        review = actions.create_review(by=self.access, pull=self.pull, **wanted)
+        """Review a pull. Reviews are always stored; `is_eligible` says whether they count."""
+        values = {**self.validated_query, **self.validated_data}
+        review = actions.create_review(access=self.access, pull=self.pull, **values)
         return self.record(list_reviews(self.pull).get(pk=review.pk))
 
     @operation(Level.READ, response=ReviewRecord, query=RenderQuery)
@@ -258,13 +261,13 @@ class ReviewViewSet(BodyViewSet):
         Level.READ,
         request=UpdateReview,
         response=ReviewRecord,
-        query=ReviewQuery,
+        query=HeadQuery,
         errors=("head_changed", "invalid_transition", "not_creator", "role_required"),
     )
     def update(self) -> dict[str, Any]:
-        """Change one's own review; `dismissed` is for the repository's admins."""
-        wanted = {**self.validated_query, **self.validated_data}
-        actions.update_review(by=self.access, review=self.review, **wanted)
+        """Change one's own review. Only admins of the repository set `dismissed`."""
+        values = {**self.validated_query, **self.validated_data}
+        actions.update_review(access=self.access, review=self.review, **values)
         return self.record(self.review)
 
     def record(self, review: Review) -> dict[str, Any]:
@@ -272,5 +275,264 @@ class ReviewViewSet(BodyViewSet):
 
     @operation(Level.READ, status=204, errors=("not_creator",))
     def destroy(self) -> None:
-        """Delete a review: its author, an owner of the repository, or staff."""
-        actions.delete_review(by=self.access, review=self.review)
+        """Delete a review, as its author, as an owner of the repository, or as staff."""
+        actions.delete_review(access=self.access, review=self.review)
+
+
+# Versions, commits, files and diffs
+
+
+class ContentsPagination(PagePagination):
+    """Pages by number, with further properties beside `results`."""
+
+    properties: dict[str, dict[str, Any]] = {}
+    """The schemas of these properties."""
+
+    def set_properties(self, **values: Any) -> None:
+        """Set the values of these properties, before the response is made."""
+        self.values = values
+
+    def link(self, **changed: object) -> str:
+        """Links contain the version, so that pages do not shift when somebody pushes."""
+        return super().link(**{"version": self.values["version"], **changed})
+
+    def get_paginated_response(self, data: Any) -> Response:
+        response = super().get_paginated_response(data)
+        response.data |= self.values
+        return response
+
+    def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
+        whole = super().get_paginated_response_schema(schema)
+        whole["required"] = [*whole["required"], *self.properties]
+        whole["properties"] = whole["properties"] | self.properties
+        return whole
+
+
+VERSION = {"version": {"type": ["integer", "null"]}}
+
+
+class CommitsPagination(ContentsPagination):
+    properties = {
+        **VERSION,
+        "commit_count": {"type": "integer"},
+        "commits_truncated": {"type": "boolean"},
+    }
+
+
+class FilesPagination(ContentsPagination):
+    properties = {
+        **VERSION,
+        "changed_files": {"type": "integer"},
+        "files_truncated": {"type": "boolean"},
+        "is_rebased": {"type": ["boolean", "null"]},
+    }
+
+
+PATCHES_PER_PAGE = 30
+"""Most files of a page with patches."""
+
+
+@extend_schema_field({"type": "integer", "minimum": 1, "maximum": PAGE_LIMIT})
+class VersionParameter(serializers.Field[Any, Any, Any, Any]):
+    """The number of a version."""
+
+    def to_internal_value(self, data: Any) -> int:
+        try:
+            return number(data, least=1, most=PAGE_LIMIT)
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from None
+
+
+class VersionQuery(QuerySerializer):
+    version = VersionParameter(
+        required=False, help_text="The number of a version; the newest without it."
+    )
+
+
+class FilesQuery(VersionQuery):
+    patch = FlagParameter(
+        help_text="Whether each file has its `patch`: then a page has at most 30 files."
+    )
+
+    def get_fields(self) -> dict[str, Any]:
+        """Adds `from`, which cannot be an attribute because it is a keyword of Python."""
+        text = (
+            "The number of a version. Lists the differences between its head and that of `version`."
+        )
+        return {**super().get_fields(), "from": VersionParameter(required=False, help_text=text)}
+
+
+class ContentsViewSet(RepoScoped):
+    """The common part of the viewsets for a version of a pull."""
+
+    schema_tags = ["pulls"]
+    pull: Pull
+
+    def load_objects(self) -> None:
+        self.pull = get_pull(self.repo, self.kwargs["number"])
+
+    @property
+    def throttle_key(self) -> str:
+        """The key under which a slot is held while git works."""
+        return caller_of(self.http_request, self.principal)
+
+    def version(self) -> PullVersion | None:
+        """The requested version, by default the newest; None if the pull has no head. 404."""
+        return versions.get_version(self.pull, self.validated_query.get("version"))
+
+
+class PullVersionViewSet(ContentsViewSet):
+    """…/pulls/{number}/versions"""
+
+    @operation(Level.READ, response=PullVersionRecord)
+    def list(self) -> HttpResponseBase:
+        """List the versions of a pull, one for each head, oldest first.
+
+        A push to the source creates a version, and so does reopening the pull with another head. A
+        push to the target creates none. The numbers of commits, lines and files are null while they
+        are not known yet, and without a target.
+        """
+        rows = self.paginate(versions.list_versions(self.pull))
+        return by_body(self.http_request, self.get_paginated_response(rows).data)
+
+
+class PullCommitViewSet(ContentsViewSet):
+    """…/pulls/{number}/commits"""
+
+    pagination_class = CommitsPagination
+
+    @operation(Level.READ, response=PullCommitRecord, query=VersionQuery, errors=("too_expensive",))
+    def list(self) -> HttpResponseBase:
+        """List the commits of a pull that were not in its target at the last push, oldest first.
+
+        Only the newest 1,000 are listed. If there are more, `commits_truncated` is true;
+        `commit_count` is the number of all. A pull without a head or a target has none. 422
+        `too_expensive` if git could not list them in time.
+        """
+        version = self.version()
+        commits = [] if version is None else versions.commits_of(version, self.throttle_key)
+        count = 0 if version is None else version.commit_count or 0
+        page = self.paginate(commits)
+        paginator: Any = self.paginator
+        paginator.set_properties(
+            version=None if version is None else version.version,
+            commit_count=count,
+            commits_truncated=len(commits) < count,
+        )
+        records = commit_records(page, self.repo, self.principal, self.base_url)
+        return by_body(self.http_request, self.get_paginated_response(records).data)
+
+
+class PullFileViewSet(ContentsViewSet):
+    """…/pulls/{number}/files"""
+
+    pagination_class = FilesPagination
+
+    @operation(Level.READ, response=PullFileRecord, query=FilesQuery, errors=("too_expensive",))
+    def list(self) -> HttpResponseBase:
+        """List the files that a pull changes between its merge base and its head.
+
+        With `from`, list the files that differ between the heads of two versions. If `is_rebased`
+        is true, the two versions have different merge bases, and the files also include changes
+        from the target. Only the first 3,000 files are listed. If there are more,
+        `files_truncated` is true; `changed_files` is the number of all. With `patch`, a page has at
+        most 30 files, even if `per_page` is larger, and patches of at most 4 MiB in total; files
+        without their patch have `is_too_large`. 422 `too_expensive` if git could not list them in
+        time.
+        """
+        version = self.version()
+        before = self.validated_query.get("from")
+        old = None if before is None else versions.get_version(self.pull, before)
+        names = tuple(
+            (row.version, row.head_sha, row.base_sha, row.merge_base_sha, row.changed_files)
+            for row in (version, old)
+            if row is not None
+        )
+        return by_names(self.http_request, names, lambda: self.page_between(old, version))
+
+    def page_between(self, old: PullVersion | None, version: PullVersion | None) -> Response:
+        """The page of the files that `version` changes, or in which it differs from `old`."""
+        paginator: Any = self.paginator
+        if self.validated_query["patch"]:
+            paginator.per_page = min(paginator.per_page, PATCHES_PER_PAGE)
+        if version is None:
+            listing = versions.NOTHING
+        elif old is None:
+            listing = versions.files_of(version, self.throttle_key)
+        else:
+            listing = versions.files_between(old, version, self.throttle_key)
+        page = self.paginate(listing.files)
+        paginator.set_properties(
+            version=None if version is None else version.version,
+            changed_files=listing.total,
+            files_truncated=len(listing.files) < listing.total,
+            is_rebased=None
+            if old is None or version is None
+            else old.merge_base_sha != version.merge_base_sha,
+        )
+        return self.get_paginated_response(self.records(listing, page))
+
+    def records(
+        self, listing: versions.Listing, page: Sequence[FileChange]
+    ) -> Sequence[dict[str, Any]]:
+        if not self.validated_query["patch"]:
+            return [file_record(file) for file in page]
+        patches = versions.patches_of(listing, page, self.throttle_key)
+        return [patched_record(file, patch) for file, patch in zip(page, patches, strict=True)]
+
+
+class TextViewSet(ContentsViewSet):
+    """The common part of the viewsets for a pull's diff and its patches."""
+
+    def text_answer(
+        self, media_type: str, text_of: Callable[[PullVersion, str], IO[bytes]]
+    ) -> HttpResponseBase:
+        """The text of the requested version, empty for a pull without a head or a target."""
+        version = self.version()
+        names = (version.head_sha, version.base_sha, version.merge_base_sha) if version else ()
+
+        def answer() -> HttpResponseBase:
+            file = (
+                text_of(version, self.throttle_key) if version and version.base_sha else BytesIO()
+            )
+            return text_response(self.http_request, self.principal, file, media_type)
+
+        return by_names(self.http_request, names, answer)
+
+
+class PullDiffViewSet(TextViewSet):
+    """…/pulls/{number}/diff"""
+
+    @operation(
+        Level.READ,
+        query=VersionQuery,
+        media_type="text/x-diff",
+        errors=("diff_too_large", "too_expensive"),
+    )
+    def retrieve(self) -> HttpResponseBase:
+        """Read the changes of a pull as one diff, for `git apply`.
+
+        The diff is between the merge base and the head, includes binary files, and is always
+        complete. 422 `diff_too_large` if it has more than 3,000 files or 20 MiB, or takes git more
+        than 10 seconds. It is empty for a pull without a head or a target.
+        """
+        return self.text_answer(TEXTS["diff"], versions.diff_of)
+
+
+class PullPatchViewSet(TextViewSet):
+    """…/pulls/{number}/patch"""
+
+    @operation(
+        Level.READ,
+        query=VersionQuery,
+        media_type="text/plain",
+        errors=("diff_too_large", "too_expensive"),
+    )
+    def retrieve(self) -> HttpResponseBase:
+        """Read the commits of a pull as patches in mail format, for `git am`, oldest first.
+
+        Merges and commits without changes are left out; the rest is always complete. 422
+        `diff_too_large` for more than 1,000 commits, 3,000 files or 20 MiB, or if it takes git more
+        than 10 seconds. The text is empty for a pull without a head or a target.
+        """
+        return self.text_answer(TEXTS["patch"], versions.mails_of)

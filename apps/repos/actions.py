@@ -18,7 +18,7 @@ from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.availability import REPO_SLUGS
-from apps.core.changes import Told, differing, given, set_changed
+from apps.core.changes import ChangeReport, differing, given, set_changed
 from apps.core.errors import ApiError, Conflict, Invalid, unavailable
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
@@ -56,7 +56,7 @@ PUBLIC = ("name", "slug", "description", "visibility", "is_archived", "default_b
 @final_transaction
 def create_repo(
     *,
-    by: OwnerAccess,
+    access: OwnerAccess,
     name: str,
     slug: str,
     description: str | None = None,
@@ -67,25 +67,25 @@ def create_repo(
     Errors: those of `check_open` and `require_change`, 409 `slug_taken`. The folder is created
     inside the transaction. If the commit fails, an empty folder is left, which the worker removes.
     """
-    by.check_open(writing=True)
-    by.require_change(Level.WRITE)
+    access.check_open(writing=True)
+    access.require_change(Level.WRITE)
     try:
         with transaction.atomic():
-            repo = by.owner.repos.create(
+            repo = access.owner.repos.create(
                 name=name, slug=slug, description=description, visibility=visibility
             )
     except IntegrityError:
         raise _slug_taken(slug) from None
     repo.take_slug()
     repo.git.create(repo.default_branch)
-    record(Kind.REPO_CREATED, actor=by.user, about=repo)
+    record(Kind.REPO_CREATED, actor=access.user, about=repo)
     return repo
 
 
 @transaction.atomic
 def update_repo(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     name: str | None = None,
     slug: str | None = None,
     description: str | EllipsisType | None = ...,
@@ -102,27 +102,29 @@ def update_repo(
     not exist. Locks the more visible forks, the repository, and its upstream if the repository
     becomes more visible.
     """
-    by.principal.check_may_change()
-    by.require(Level.ADMIN)
-    repo, forks = by.repo, _lock_with_forks(by, visibility)
+    access.principal.check_may_change()
+    access.require(Level.ADMIN)
+    repo, forks = access.repo, _lock_with_forks(access, visibility)
     values = given(name=name, slug=slug, visibility=visibility, is_archived=is_archived)
     values |= given(default_branch=default_branch)
     if description is not ...:
         values["description"] = description
     changed = differing(repo, values)
-    _check_accepts(by, changed, is_archived)
+    _check_accepts(access, changed, is_archived)
     if not changed:
         return
     _check_values(repo, values, changed)
-    changes = [Told(repo, *PUBLIC), *(Told(fork, "visibility") for fork in forks)]
+    changes = [ChangeReport(repo, *PUBLIC), *(ChangeReport(fork, "visibility") for fork in forks)]
     _save(repo, values)
     _hide(forks, repo.visibility)
-    record(Kind.REPO_UPDATED, actor=by.user, about=repo, data=changes[0].data(changed))
+    record(Kind.REPO_UPDATED, actor=access.user, about=repo, data=changes[0].data(changed))
     for fork, fork_changes in zip(forks, changes[1:], strict=True):
-        record(Kind.REPO_UPDATED, actor=by.user, about=fork, data=fork_changes.data(["visibility"]))
+        record(
+            Kind.REPO_UPDATED, actor=access.user, about=fork, data=fork_changes.data(["visibility"])
+        )
 
 
-def _check_accepts(by: RepoAccess, changed: list[str], is_archived: bool | None) -> None:
+def _check_accepts(access: RepoAccess, changed: list[str], is_archived: bool | None) -> None:
     """403 if the owner is inactive, 409 `repo_archived` if the repository is archived.
 
     A request that opens an archived repository may also change it. Archiving it again is no change
@@ -130,9 +132,9 @@ def _check_accepts(by: RepoAccess, changed: list[str], is_archived: bool | None)
     """
     stays_archived = is_archived is True and not changed
     if is_archived is False or stays_archived:
-        by.check_open(writing=True)
+        access.check_open(writing=True)
     else:
-        by.check_writable()
+        access.check_writable()
 
 
 def _check_values(repo: Repo, values: dict[str, Any], changed: list[str]) -> None:
@@ -167,20 +169,20 @@ def _slug_taken(slug: str) -> Conflict:
 
 
 @final_transaction
-def create_fork(*, by: RepoAccess, into: OwnerAccess) -> Fork:
+def create_fork(*, access: RepoAccess, into: OwnerAccess) -> Fork:
     """Request a copy of a readable repository into a space with write access.
 
     The worker makes the copy, and checks both accesses again. Errors: those of `require_change`,
     409 `fork_exists` if the owner has a fork that has not failed, 409 `quota_reached`. The event is
     recorded when the fork completes or fails.
     """
-    by.require_change(Level.READ)
+    access.require_change(Level.READ)
     into.check_open(writing=True)
     into.require_change(Level.WRITE)
-    check_copy(by.repo, into.owner)
+    check_copy(access.repo, into.owner)
     try:
         with transaction.atomic():
-            return into.owner.forks.create(upstream=by.repo, created_by=by.user)
+            return into.owner.forks.create(upstream=access.repo, created_by=access.user)
     except IntegrityError:
         raise Conflict("fork_exists", f"{into.name} already has a fork of this.") from None
 
@@ -283,28 +285,33 @@ def _insert(fork: Fork, copied: GitRepo) -> Repo:
 
 @final_transaction
 def create_protection(
-    *, by: RepoAccess, branch: str, required_approvals: int | None = None
+    *, access: RepoAccess, branch: str, required_approvals: int | None = None
 ) -> Protection:
     """Protect a branch, or a glob of branches, from pushes. Locks the repository.
 
     Settings that are None get their defaults. Errors: 409 `protection_exists` for the same pattern,
     409 `too_many_protections`, 422 as in `check_settings`.
     """
-    by.require_change(Level.ADMIN)
+    access.require_change(Level.ADMIN)
     settings = given(required_approvals=required_approvals)
     check_settings(settings)
-    repo = by.locked()
+    repo = access.locked()
     if repo.protections.count() >= MOST_PROTECTIONS:
         text = f"A repository may have {MOST_PROTECTIONS} protections. Use a pattern with *."
         raise Conflict("too_many_protections", text)
-    protection = Protection(repo=repo, branch=branch, created_by=by.user, **defaults() | settings)
+    protection = Protection(
+        repo=repo, branch=branch, created_by=access.user, **defaults() | settings
+    )
     try:
         with transaction.atomic():
             protection.save(force_insert=True)
     except IntegrityError:
         raise _exists(branch) from None
     record(
-        Kind.PROTECTION_CREATED, actor=by.user, about=protection, data=_protection_data(protection)
+        Kind.PROTECTION_CREATED,
+        actor=access.user,
+        about=protection,
+        data=_protection_data(protection),
     )
     return protection
 
@@ -312,7 +319,7 @@ def create_protection(
 @transaction.atomic
 def update_protection(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     protection: Protection,
     branch: str | None = None,
     required_approvals: int | None = None,
@@ -321,8 +328,8 @@ def update_protection(
 
     Errors: 409 `protection_exists`, 422 as in `check_settings`.
     """
-    by.require_change(Level.ADMIN)
-    _lock(by, protection)
+    access.require_change(Level.ADMIN)
+    _lock(access, protection)
     settings = given(required_approvals=required_approvals)
     check_settings(settings)
     before = _protection_data(protection)
@@ -337,52 +344,57 @@ def update_protection(
     except IntegrityError:
         raise _exists(protection.branch) from None
     data = {**_protection_data(protection), "before": before, "changed": changed}
-    record(Kind.PROTECTION_UPDATED, actor=by.user, about=protection, data=data)
+    record(Kind.PROTECTION_UPDATED, actor=access.user, about=protection, data=data)
 
 
 @transaction.atomic
-def delete_protection(*, by: RepoAccess, protection: Protection) -> None:
+def delete_protection(*, access: RepoAccess, protection: Protection) -> None:
     """Remove a protection. Locks the repository, then the protection."""
-    by.require_change(Level.ADMIN)
-    _lock(by, protection)
+    access.require_change(Level.ADMIN)
+    _lock(access, protection)
     Protection.objects.filter(pk=protection.pk).delete()
     record(
-        Kind.PROTECTION_DELETED, actor=by.user, about=protection, data=_protection_data(protection)
+        Kind.PROTECTION_DELETED,
+        actor=access.user,
+        about=protection,
+        data=_protection_data(protection),
     )
 
 
 @final_transaction
-def add_approver(*, by: RepoAccess, protection: Protection, user: User) -> Approver:
+def add_approver(*, access: RepoAccess, protection: Protection, user: User) -> Approver:
     """Add an approver. Locks the repository, then the protection.
 
     Errors: 422 `approver_lacks_access`, 422 for an inactive account, 409 `approver_exists`.
     """
-    by.require_change(Level.ADMIN)
-    _lock(by, protection)
-    rules.check_may_approve(by.repo, user)
+    access.require_change(Level.ADMIN)
+    _lock(access, protection)
+    rules.check_may_approve(access.repo, user)
     try:
         with transaction.atomic():
-            approver = Approver.objects.create(protection=protection, user=user, added_by=by.user)
+            approver = Approver.objects.create(
+                protection=protection, user=user, added_by=access.user
+            )
     except IntegrityError:
         raise Conflict("approver_exists", f"{user.username} is already an approver.") from None
-    record(Kind.APPROVER_ADDED, actor=by.user, about=approver, data=_approver_data(approver))
+    record(Kind.APPROVER_ADDED, actor=access.user, about=approver, data=_approver_data(approver))
     return approver
 
 
 @transaction.atomic
-def remove_approver(*, by: RepoAccess, approver: Approver) -> None:
+def remove_approver(*, access: RepoAccess, approver: Approver) -> None:
     """Remove an approver. Locks the repository, the protection, then the approver."""
-    by.require_change(Level.ADMIN)
-    _lock(by, approver.protection)
+    access.require_change(Level.ADMIN)
+    _lock(access, approver.protection)
     lock(approver)
     Approver.objects.filter(pk=approver.pk).delete()
-    record(Kind.APPROVER_REMOVED, actor=by.user, about=approver, data=_approver_data(approver))
+    record(Kind.APPROVER_REMOVED, actor=access.user, about=approver, data=_approver_data(approver))
 
 
-def _lock(by: RepoAccess, protection: Protection) -> None:
+def _lock(access: RepoAccess, protection: Protection) -> None:
     """Lock the repository, then its protection."""
-    by.check_holds(protection)
-    by.locked()
+    access.check_holds(protection)
+    access.locked()
     lock(protection)
 
 
@@ -408,7 +420,7 @@ def _check_visibility(repo: Repo, visibility: str) -> None:
         raise Invalid("validation_failed", f"visibility: {text}: {repo.upstream.visibility}.")
 
 
-def _lock_with_forks(by: RepoAccess, visibility: str | None) -> list[Repo]:
+def _lock_with_forks(access: RepoAccess, visibility: str | None) -> list[Repo]:
     """Lock the forks that must be hidden too, and then the repository; return the forks, deepest
     first. 503 if new forks keep appearing. The caller checks whether the repository may be changed.
 
@@ -422,7 +434,7 @@ def _lock_with_forks(by: RepoAccess, visibility: str | None) -> list[Repo]:
         point = transaction.savepoint()
         for fork in forks:
             lock(fork)
-        repo = by.repo
+        repo = access.repo
         lock(repo)
         if visibility is None or RANK[visibility] >= RANK[repo.visibility]:
             return []

@@ -88,7 +88,9 @@ class RepoAdmin(StaffAdmin):
         RowAction(
             "archive",
             "Archive",
-            lambda by, row: actions.update_repo(by=access_to(by, row), is_archived=True),
+            lambda principal, row: actions.update_repo(
+                access=access_to(principal, row), is_archived=True
+            ),
             "Everybody who can read it still can, but nobody can change it or push to it.",
             "{} is archived.",
             lambda row: not row.is_archived,
@@ -96,7 +98,9 @@ class RepoAdmin(StaffAdmin):
         RowAction(
             "unarchive",
             "Open again",
-            lambda by, row: actions.update_repo(by=access_to(by, row), is_archived=False),
+            lambda principal, row: actions.update_repo(
+                access=access_to(principal, row), is_archived=False
+            ),
             "It can be changed and pushed to again.",
             "{} is open again.",
             lambda row: row.is_archived,
@@ -107,13 +111,13 @@ class RepoAdmin(StaffAdmin):
         upstreams = (f"upstream__{owner}" for owner in OWNERS)
         return super().get_queryset(request).select_related(*OWNERS, *upstreams)
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(under(text))
 
-    def change(self, by: Principal, row: Any, **values: Any) -> None:
-        access = access_to(by, row)
+    def change(self, principal: Principal, row: Any, **values: Any) -> None:
+        access = access_to(principal, row)
         access.require_change(Level.ADMIN)
-        actions.update_repo(by=access, **values)
+        actions.update_repo(access=access, **values)
 
     @admin.display(description="state")
     def state(self, row: Repo) -> str:
@@ -161,7 +165,9 @@ class ProtectionAdmin(StaffAdmin):
         RowAction(
             "remove",
             "End it",
-            lambda by, row: actions.delete_protection(by=access_to(by, row.repo), protection=row),
+            lambda principal, row: actions.delete_protection(
+                access=access_to(principal, row.repo), protection=row
+            ),
             "Everybody with write access can push to these branches again.",
             "The {} has ended.",
             ends=True,
@@ -175,12 +181,12 @@ class ProtectionAdmin(StaffAdmin):
         counted = Subquery(own.annotate(number=Count("pk")).values("number"))
         return rows.annotate(approver_count=counted)
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(repo__in=Repo.objects.filter(under(text)).values("pk"))
 
-    def change(self, by: Principal, row: Any, **values: Any) -> None:
-        access = access_to(by, row.repo)
-        actions.update_protection(by=access, protection=row, **values)
+    def change(self, principal: Principal, row: Any, **values: Any) -> None:
+        access = access_to(principal, row.repo)
+        actions.update_protection(access=access, protection=row, **values)
 
     @admin.display(description="repository")
     def where(self, row: Protection) -> str:
@@ -217,7 +223,7 @@ class ForkAdmin(StaffAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return Fork.objects.with_paths()
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(upstream__in=Repo.objects.filter(under(text)).values("pk"))
 
     @admin.display(description="upstream")

@@ -11,7 +11,7 @@ import datetime as dt
 import logging
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -31,7 +31,7 @@ from apps.git.repo import Distance, GitRepo
 from apps.git.run import SERVICE_LIMITS, GitError
 from apps.repos.commits import seek_commits
 from apps.repos.models import BRANCHES, PushJournal, Ref, Repo
-from apps.repos.rules import ZERO, RefMove, longest_chain
+from apps.repos.rules import ZERO, RefMove, find_chain
 from apps.repos.tips import known_columns, learn_tips, store_refs
 
 BATCH = 300
@@ -57,19 +57,29 @@ def open_journal(*, actor: User, repo: Repo, moves: Iterable[tuple[str, str, str
     return push
 
 
-def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> set[str]:
+def settle(
+    *,
+    repo: Repo,
+    push: uuid.UUID,
+    own: Sequence[RefMove] = (),
+    reported: Mapping[str, bool] | None = None,
+) -> set[str]:
     """Record the moves that git has made, and delete this push's journal. Return the refs of this
     push whose value on the disk could not be recorded: the push must not be acknowledged.
 
     Each journal step becomes an event of its own actor, so that concurrent pushes keep their order
     and their actors. `own`: the steps of this push, as its process remembers them. The journal may
-    have fewer: another push removes steps that do not start at the ref's current commit, and the
-    ref may return to such a start later.
+    have fewer: another push uses an equal step of the same actor for the same move. `reported`: the
+    refs of this push in git's report, and whether git has moved them. The journal gets this first,
+    without a lock, so that other pushes know it.
 
     Many refs are settled in batches. If the process dies between two of them, the journal explains
     the rest. Steps of other pushes are settled too if everything fits into one batch; otherwise
     they are left to the worker.
     """
+    reported = reported or {}
+    mark_steps(push, reported)
+    own = [move for move in own if reported.get(move.full_name, True)]
     own = own or [move_of(row, repo) for row in journal_of(repo).filter(push=push)]
     steps = defaultdict[str, list[RefMove]](list)
     for move in own:
@@ -82,6 +92,16 @@ def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> set[s
         result = settle_refs(repo, names, moves, over=Q(push=push))
         doubted |= {move.full_name for move in result.doubted}
     return doubted & steps.keys()
+
+
+def mark_steps(push: uuid.UUID, reported: Mapping[str, bool]) -> None:
+    """Delete the steps of a push that git has refused, and mark the others as made."""
+    steps = PushJournal.objects.filter(push=push)
+    refused = [name for name, is_moved in reported.items() if not is_moved]
+    for start in range(0, len(refused), BATCH):
+        steps.filter(full_name__in=refused[start : start + BATCH]).delete()
+    if len(refused) < len(reported):
+        steps.update(is_made=True)
 
 
 def reconcile(*, repo: Repo, believing: bool = True) -> int:
@@ -117,7 +137,7 @@ def batches(repo: Repo, names: Iterable[str]) -> list[list[str]]:
     if len(refs) <= BATCH:
         return [refs]
     first = {BRANCHES + repo.default_branch}.union(
-        *(follower.together(repo, refs) for follower in followers())
+        *(hook.linked_refs(repo, refs) for hook in push_hooks())
     )
     refs.sort(key=lambda name: name not in first)
     size = max(BATCH, len(first.intersection(refs)))
@@ -151,13 +171,24 @@ def settle_refs(
 class FoundMoves:
     """The moves that git has made, and the ids of used and of overtaken journal rows.
 
-    `doubted`: moves that the disk shows but that are not recorded.
+    `doubted`: moves that the disk shows or git has reported, but that are not recorded.
     """
 
     moves: list[RefMove] = field(default_factory=list)
     used: list[int] = field(default_factory=list)
     overtaken: list[int] = field(default_factory=list)
     doubted: list[RefMove] = field(default_factory=list)
+
+    def use(
+        self, repo: Repo, chain: Sequence[PushJournal], to_come: Sequence[PushJournal], end: str
+    ) -> None:
+        """Add the steps of a chain, with equal rows, and the rows that it overtakes."""
+        self.moves += (steps := [move_of(row, repo) for row in chain])
+        known = set(steps)
+        used = {row.pk for row in to_come if move_of(row, repo) in known}
+        used |= {row.pk for row in chain if row.pk}
+        self.used += used
+        self.overtaken += [row.pk for row in to_come if row.old != end and row.pk not in used]
 
 
 def find_moves(
@@ -171,9 +202,10 @@ def find_moves(
 
     A chain of journal rows from the one to the other is used, with rows of the same actor for the
     same step: the push was sent again. Other rows that do not start at the current value are
-    overtaken: git may still move the ref back. Without a chain, the move is one step by the actor
-    whose step ends at the current value, if overtaken or `own` steps lead there, or `believe`
-    returns True. Otherwise the move is doubted, and the rows of the ref stay unchanged.
+    overtaken: git may still move the ref back. Without a chain, overtaken and `own` steps are used
+    too. Without any, the move is one step by the actor whose step ends at the current value, if
+    `believe` returns True. Otherwise the move is doubted, and the rows of the ref stay unchanged.
+    An `own` step that git has reported as made but that fits nowhere is doubted.
     """
     rows = defaultdict[str, list[PushJournal]](list)
     for row in journal:
@@ -184,32 +216,44 @@ def find_moves(
     result = FoundMoves()
     for name in names:
         start, end = stored.get(name, ZERO), present.get(name, ZERO)
-        to_come = [row for row in rows[name] if not row.is_overtaken]
-        chain = longest_chain(start, end, to_come)
+        to_come = [row for row in rows[name] if row.is_made or not row.is_overtaken]
+        every = [*rows[name], *without_rows(own, name, rows[name])]
+        chain = chain_of_ref(start, end, to_come, every)
         if chain is None:
             move = RefMove(repo, name, start, end, actors.get((name, end)))
-            if not (is_explained(move, announced) or believe(move)):
+            if not believe(move):
                 logger.error(UNEXPLAINED, repo.uuid, name, end, start)
                 result.doubted.append(move)
                 continue
             result.moves.append(move)
-        steps = [move_of(row, repo) for row in chain or []]
-        result.moves += steps
-        made = set(steps)
-        used = {row.pk for row in to_come if move_of(row, repo) in made}
-        result.used += used
-        result.overtaken += [row.pk for row in to_come if row.old != end and row.pk not in used]
+        result.use(repo, chain or [], to_come, end)
+        if chain is not None:
+            missed = [row for row in to_come if row.is_made and row not in chain]
+            result.doubted += [step for row in missed if (step := move_of(row, repo)) in own]
     return result
 
 
-def is_explained(move: RefMove, steps: Iterable[RefMove]) -> bool:
-    """Whether announced steps of this ref lead from the old to the new value, in any order."""
-    of_ref = [
-        PushJournal(old=step.old, new=step.new)
-        for step in steps
-        if step.full_name == move.full_name
+def chain_of_ref(
+    start: str, end: str, to_come: Sequence[PushJournal], announced: Sequence[PushJournal]
+) -> list[PushJournal] | None:
+    """The chain of steps that are to come; without one, of all announced steps."""
+    made = {row.pk for row in to_come if row.is_made}
+    chain = find_chain(start, end, to_come, made)
+    return find_chain(start, end, announced, made) if chain is None else chain
+
+
+def without_rows(
+    own: Iterable[RefMove], name: str, rows: Iterable[PushJournal]
+) -> list[PushJournal]:
+    """The `own` steps of this ref that have no row any more, as rows."""
+    steps = {(row.actor_id, row.old, row.new) for row in rows}
+    return [
+        PushJournal(repo=move.repo, actor=move.actor, full_name=name, old=move.old, new=move.new)
+        for move in own
+        if move.full_name == name
+        and move.actor is not None
+        and (move.actor.pk, move.old, move.new) not in steps
     ]
-    return longest_chain(move.old, move.new, of_ref) is not None
 
 
 def is_believed(move: RefMove, facts: GitFacts) -> bool:
@@ -246,7 +290,7 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
     """Store the heads, update the pulls, and write the events: of the moves, then of the pulls.
 
     Call it inside a transaction that holds the repository's lock, with what `read_facts` returned
-    before. Followers lock rows of theirs, so they come before the first event, which takes the
+    before. The hooks lock rows, so they run before the first event is written, which takes the
     event lock.
     """
     if not moves:
@@ -260,7 +304,7 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
             repo.default_branch = branches[0]
             repo.git.set_head_branch(repo.default_branch)
     repo.save(update_fields=["pushed_at", "is_empty", "default_branch"])
-    later = [event for one in followers() for event in one.follow(repo, moves, facts)]
+    later = [event for hook in push_hooks() for event in hook.apply(repo, moves, facts)]
     seek_commits(repo.pk)
     events = [Change(one.kind, one.actor, one, move_data(one, facts)) for one in moves]
     record_all([*events, *later])
@@ -307,8 +351,8 @@ def read_facts(repo: Repo, moves: Sequence[RefMove], known: GitFacts | None = No
     heads = [(move.full_name, move.new) for move in last_moves(moves) if move.new != ZERO]
     with suppress(GitError):  # the worker tries again
         learn_tips(git, heads, facts)
-    for follower in followers():
-        follower.read(repo, moves, facts)
+    for hook in push_hooks():
+        hook.prepare(repo, moves, facts)
     return facts
 
 
@@ -342,22 +386,22 @@ def distance_of(move: RefMove, facts: GitFacts) -> Distance | None:
     return facts.ask(distance_if_told, git, old, new)
 
 
-class Follower(Protocol):
+class PushHook(Protocol):
     """A module of `settings.AFTER_PUSH`. Its functions are called for every push and merge."""
 
-    def together(self, repo: Repo, names: Collection[str]) -> set[str]:
+    def linked_refs(self, repo: Repo, names: Collection[str]) -> set[str]:
         """The refs among `names` that must be settled in one transaction."""
 
-    def read(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
-        """Ask git the questions that `follow` will have, before the lock; store them in `facts`."""
+    def prepare(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
+        """Ask git the questions of `apply` before the lock, and store the answers in `facts`."""
 
-    def follow(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]:
+    def apply(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]:
         """Write rows, under the lock and after the heads; return the events."""
 
 
-def followers() -> list[Follower]:
+def push_hooks() -> list[PushHook]:
     """The modules of `settings.AFTER_PUSH`."""
-    return [cast("Follower", import_module(name)) for name in settings.AFTER_PUSH]
+    return [cast("PushHook", import_module(name)) for name in settings.AFTER_PUSH]
 
 
 def point_head_on_commit(repo: Repo) -> None:

@@ -74,35 +74,51 @@ class RefMove:
         return None
 
 
-def longest_chain(start: str, end: str, steps: Sequence[PushJournal]) -> list[PushJournal] | None:
-    """The longest chain of steps of a ref from `start` to `end`, each used once; None if there is
-    none.
+def find_chain(
+    start: str, end: str, steps: Sequence[PushJournal], made: Collection[int] = ()
+) -> list[PushJournal] | None:
+    """The chain of steps of a ref from `start` to `end`, each used once; None if there is none.
 
-    The longest chain is right, because a ref that was moved away and back has moved twice. `steps`
-    are in the journal's order, in which most have happened, because a client reads a ref before it
-    moves it. Steps that git has not made lead past `end` and are not used. The repository is locked
-    meanwhile, so the time must grow slowly with the length of the journal.
+    `steps` are in the journal's order. A push writes its step while the ref is at the old value, so
+    the chain leads through these values one after another: a ref that was seen elsewhere in between
+    has moved away and back. No other loops are taken: git may have refused their steps.
+    `made`: the ids of steps that git has reported as made. They are preferred, and loops that begin
+    with them are inserted. The repository is locked meanwhile, so the time must grow slowly with
+    the length of the journal.
     """
-    chain = _chain_in_order(start, end, steps)
+    chain = _chain_through_old_values(start, end, steps, made)
     if chain is None:
-        chain = _shortest_chain(start, end, steps)
-    return None if chain is None else _with_detours(chain, start, steps)
+        chain = _shortest_chain(start, end, sorted(steps, key=lambda step: step.pk not in made))
+    return None if chain is None else _with_loops(chain, start, steps, made)
 
 
-def _chain_in_order(start: str, end: str, steps: Sequence[PushJournal]) -> list[PushJournal] | None:
-    """The longest chain in the order of the journal."""
-    chains: dict[str, list[PushJournal]] = {start: []}
+def _chain_through_old_values(
+    start: str, end: str, steps: Sequence[PushJournal], made: Collection[int]
+) -> list[PushJournal] | None:
+    """The shortest chain through the old value of each step, by steps that were written before.
+
+    Values that cannot be reached are left out: a merge writes its step without a look at the ref.
+    """
+    chain: list[PushJournal] = []
+    unused: list[PushJournal] = []
+    value = start
     for step in steps:
-        longer = [*chains[step.old], step] if step.old in chains else []
-        if len(longer) > len(chains.get(step.new, [])):
-            chains[step.new] = longer
-    return chains.get(end)
+        way = _shortest_chain(value, step.old, unused)
+        if way:
+            chain += way
+            unused = [other for other in unused if other not in way]
+            value = step.old
+        unused.insert(0 if step.pk in made else len(unused), step)
+    rest = _shortest_chain(value, end, unused)
+    return None if rest is None else [*chain, *rest]
 
 
 def _shortest_chain(start: str, end: str, steps: Sequence[PushJournal]) -> list[PushJournal] | None:
-    """The shortest chain in any order."""
+    """The shortest chain in any order. Of equal steps, the first is used."""
     chains: dict[str, list[PushJournal]] = {start: []}
     for value in (waiting := [start]):
+        if end in chains:
+            break
         for step in steps:
             if step.old == value and step.new not in chains:
                 chains[step.new] = [*chains[value], step]
@@ -110,20 +126,20 @@ def _shortest_chain(start: str, end: str, steps: Sequence[PushJournal]) -> list[
     return chains.get(end)
 
 
-def _with_detours(
-    chain: list[PushJournal], start: str, steps: Sequence[PushJournal]
+def _with_loops(
+    chain: list[PushJournal], start: str, steps: Sequence[PushJournal], made: Collection[int]
 ) -> list[PushJournal]:
-    """Insert all loops of other steps that start and end at a value of the chain."""
+    """Insert the loops of other steps that begin with a step in `made` at a value of the chain."""
     unused = [step for step in steps if step not in chain]
     position = 0
     while position <= len(chain):
         value = chain[position - 1].new if position else start
-        away = [step for step in unused if step.old == value]
+        away = [step for step in unused if step.pk in made and step.old == value]
         ways = ((step, _shortest_chain(step.new, value, unused)) for step in away)
-        detour = next(([step, *back] for step, back in ways if back is not None), [])
-        chain = [*chain[:position], *detour, *chain[position:]]
-        unused = [step for step in unused if step not in detour]
-        position += not detour
+        loop = next(([step, *back] for step, back in ways if back is not None), [])
+        chain = [*chain[:position], *loop, *chain[position:]]
+        unused = [step for step in unused if step not in loop]
+        position += not loop
     return chain
 
 

@@ -89,7 +89,7 @@ class RepoViewSet(OwnerScoped):
     def create(self) -> dict[str, Any]:
         """Create a repository."""
         space = self.access
-        repo = actions.create_repo(by=space, **self.validated_data)
+        repo = actions.create_repo(access=space, **self.validated_data)
         return repo_record(repo, space.owner.path, space.level, self.base_url)
 
     @operation(Level.READ, response=RepoRecord)
@@ -105,7 +105,7 @@ class RepoViewSet(OwnerScoped):
         other properties too. `default_branch` must be an existing branch, unless the repository is
         empty.
         """
-        actions.update_repo(by=self.access, **self.validated_data)
+        actions.update_repo(access=self.access, **self.validated_data)
         return self.record()
 
     def record(self) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class ProtectionViewSet(RepoScoped):
         In `branch`, `*` matches anything but `/`. The branch need not exist: a push may create it,
         and from then on it changes only by merging. `required_approvals` is 1 by default.
         """
-        protection = actions.create_protection(by=self.access, **self.validated_data)
+        protection = actions.create_protection(access=self.access, **self.validated_data)
         prefetch_related_objects([protection], "approvers")
         return self.record(protection)
 
@@ -188,13 +188,15 @@ class ProtectionViewSet(RepoScoped):
     )
     def update(self) -> dict[str, Any]:
         """Change the pattern or the settings of a branch protection."""
-        actions.update_protection(by=self.access, protection=self.protection, **self.validated_data)
+        actions.update_protection(
+            access=self.access, protection=self.protection, **self.validated_data
+        )
         return self.record(self.protection)
 
     @operation(Level.ADMIN, status=204)
     def destroy(self) -> None:
         """Remove a branch protection."""
-        actions.delete_protection(by=self.access, protection=self.protection)
+        actions.delete_protection(access=self.access, protection=self.protection)
 
     def record(self, protection: Protection) -> dict[str, Any]:
         [record] = protection_records(self.repo, [protection])
@@ -239,13 +241,13 @@ class ApproverViewSet(RepoScoped):
     def create(self) -> dict[str, Any]:
         """Add an approver, who must be able to read the repository."""
         user = named_user(self.validated_data["username"])
-        approver = actions.add_approver(by=self.access, protection=self.protection, user=user)
+        approver = actions.add_approver(access=self.access, protection=self.protection, user=user)
         return approver_record(approver)
 
     @operation(Level.ADMIN, status=204)
     def destroy(self) -> None:
         """Remove an approver."""
-        actions.remove_approver(by=self.access, approver=self.approver)
+        actions.remove_approver(access=self.access, approver=self.approver)
 
 
 def fork_records(forks: Sequence[Fork], principal: Principal) -> list[dict[str, Any]]:
@@ -313,7 +315,7 @@ class ForksOfRepoViewSet(RepoScoped):
     def create(self) -> dict[str, Any]:
         """Fork a repository. The copy is made later: poll `/forks/{fork_uuid}`."""
         self.access.check_writable()  # before the 404 and 403 of the space
-        fork = actions.create_fork(by=self.access, into=self.open_space())
+        fork = actions.create_fork(access=self.access, into=self.open_space())
         return one_record(fork, self.principal)
 
     def open_space(self) -> OwnerAccess:

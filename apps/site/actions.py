@@ -1,6 +1,7 @@
-"""What changes the site and its rate limits: actions of staff.
+"""Actions of staff: changes of the site's settings and rate limits.
 
-Each is one transaction, one change and its event. `by` None is the operator at the command line.
+Each is one transaction with one change and its event. `principal` is None for an operator at the
+command line.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from apps.site.rules import checked_rate_scope
 @transaction.atomic
 def update_site_settings(
     *,
-    by: Principal | None,
+    principal: Principal | None,
     rate_limits_enabled: bool | None = None,
     signup_invite_creators: str | None = None,
     signup_invite_max_per_24h: int | None = None,
@@ -33,12 +34,12 @@ def update_site_settings(
     signups_enabled: bool | None = None,
     signups_require_invite: bool | None = None,
 ) -> SiteSettings:
-    """Change what is given, and return the settings. Locks them. 403 `staff_required`.
+    """Change the given settings and return all. Locks them. 403 `staff_required`.
 
-    Values are checked by the request serializer. What is the same already makes no event.
+    The request serializer validates the values. Without a change there is no event.
     """
-    actor = _staff(by)
-    wanted = given(
+    actor = _staff(principal)
+    values = given(
         rate_limits_enabled=rate_limits_enabled,
         signup_invite_creators=signup_invite_creators,
         signup_invite_max_per_24h=signup_invite_max_per_24h,
@@ -48,7 +49,7 @@ def update_site_settings(
     )
     row = SiteSettings.load()
     lock(row)
-    changed = set_changed(row, wanted)
+    changed = set_changed(row, values)
     if changed:
         row.save(update_fields=[*changed, *_stamp(row, actor)])
         limits.changed()
@@ -59,17 +60,17 @@ def update_site_settings(
 @final_transaction
 def create_rate_limit(
     *,
-    by: Principal | None,
+    principal: Principal | None,
     scope: str,
     max_requests: int,
     window_seconds: int,
     is_enabled: bool = True,
 ) -> RateLimit:
-    """Limit a rate scope from the next request on. The request serializer checks the bounds.
+    """Limit a rate scope from the next request on. The request serializer validates the numbers.
 
-    Errors: 403 `staff_required`, 422 for a rate scope that is none, 409 `rate_limit_exists`.
+    Errors: 403 `staff_required`, 422 for an unknown rate scope, 409 `rate_limit_exists`.
     """
-    actor = _staff(by)
+    actor = _staff(principal)
     row = RateLimit(
         scope=checked_rate_scope(scope),
         max_requests=max_requests,
@@ -85,23 +86,23 @@ def create_rate_limit(
 @transaction.atomic
 def update_rate_limit(
     *,
-    by: Principal | None,
+    principal: Principal | None,
     rate_limit: RateLimit,
     scope: str | None = None,
     max_requests: int | None = None,
     window_seconds: int | None = None,
     is_enabled: bool | None = None,
 ) -> None:
-    """Change what is given. Locks the row. Errors as in `create_rate_limit`."""
-    actor = _staff(by)
-    wanted = given(
+    """Change the given values. Locks the row. Errors as in `create_rate_limit`."""
+    actor = _staff(principal)
+    values = given(
         scope=None if scope is None else checked_rate_scope(scope),
         max_requests=max_requests,
         window_seconds=window_seconds,
         is_enabled=is_enabled,
     )
     lock(rate_limit)
-    changed = set_changed(rate_limit, wanted)
+    changed = set_changed(rate_limit, values)
     if not changed:
         return
     _save(rate_limit, [*changed, *_stamp(rate_limit, actor)])
@@ -110,9 +111,9 @@ def update_rate_limit(
 
 
 @transaction.atomic
-def delete_rate_limit(*, by: Principal | None, rate_limit: RateLimit) -> None:
-    """Delete a limit; what it has counted is forgotten in time. Locks it. 403 `staff_required`."""
-    actor = _staff(by)
+def delete_rate_limit(*, principal: Principal | None, rate_limit: RateLimit) -> None:
+    """Delete a limit; its counters expire. Locks it. 403 `staff_required`."""
+    actor = _staff(principal)
     lock(rate_limit)
     RateLimit.objects.filter(pk=rate_limit.pk).delete()
     limits.changed()
@@ -129,7 +130,7 @@ def _about(row: RateLimit) -> dict[str, Any]:
 
 
 def _save(row: RateLimit, fields: list[str] | None = None) -> None:
-    """Store a limit and let it hold; 409 where its rate scope has another one."""
+    """Save a limit and put it into force; 409 if its rate scope already has one."""
     try:
         with transaction.atomic():
             row.save(update_fields=fields)
@@ -139,16 +140,16 @@ def _save(row: RateLimit, fields: list[str] | None = None) -> None:
     limits.changed()
 
 
-def _staff(by: Principal | None) -> Person | None:
-    """Who acts: one of the staff, else 401, 403 `staff_required`; None is the operator."""
-    if by is None:
+def _staff(principal: Principal | None) -> Person | None:
+    """The acting member of staff, else 401 or 403 `staff_required`; None for the operator."""
+    if principal is None:
         return None
-    actor = by.user
-    by.check_staff()
+    actor = principal.user
+    principal.check_staff()
     return actor
 
 
 def _stamp(row: Any, actor: Person | None) -> tuple[str, str]:
-    """Set who changes the row and when, without saving; returns the names of both fields."""
+    """Set `updated_at` and `updated_by`, without saving; returns their names."""
     row.updated_at, row.updated_by = timezone.now(), actor
     return "updated_at", "updated_by"

@@ -25,17 +25,17 @@ class ChangeSettings(ActionForm):
 
     class Meta:
         help_texts = {
-            "signup_invite_max_per_24h": "For each person, staff too. 0: nobody may invite.",
-            "signup_invite_min_account_age": 'How old the account of who invites has to be: "3 d".',
-            "signup_invite_creators": "Who may invite; users gives everybody a page for it.",
-            "rate_limits_enabled": "Off: no limit holds, whatever the records say.",
-            "signups_enabled": "Off: nobody can sign up, with an invite or without.",
+            "signup_invite_max_per_24h": "For each person, also staff. 0: nobody may invite.",
+            "signup_invite_min_account_age": 'Minimum age of accounts that invite: "3 d".',
+            "signup_invite_creators": "Who may invite. Users: everybody has a page for it.",
+            "rate_limits_enabled": "Off: no rate limit is in force.",
+            "signups_enabled": "Off: nobody can sign up, even with an invite.",
         }
 
 
 @admin.register(SiteSettings)
 class SiteSettingsAdmin(StaffAdmin):
-    """One row, so that its list is its page."""
+    """The settings are one row, and their list is its page."""
 
     group, position = "Site", 1
     form = ChangeSettings
@@ -58,8 +58,8 @@ class SiteSettingsAdmin(StaffAdmin):
         row = SiteSettings.load()
         return HttpResponseRedirect(self.address("change", row.pk))
 
-    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
-        actions.update_site_settings(by=by, **wanted)
+    def change(self, principal: Principal, row: Any, **values: Any) -> None:
+        actions.update_site_settings(principal=principal, **values)
 
     def changed_by(self, row: SiteSettings) -> str:
         return row_link(row.updated_by)
@@ -70,8 +70,8 @@ class NewRateLimit(ActionForm):
 
     scope = forms.CharField(max_length=RATE_SCOPE_MAX)
     max_requests = forms.IntegerField(label="Requests")
-    window_seconds = forms.IntegerField(label="In so many seconds", initial=60)
-    is_enabled = forms.BooleanField(label="Holds", initial=True, required=False)
+    window_seconds = forms.IntegerField(label="Window in seconds", initial=60)
+    is_enabled = forms.BooleanField(label="In force", initial=True, required=False)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -85,12 +85,12 @@ class ChangeRateLimit(NewRateLimit):
 
 @admin.register(RateLimit)
 class RateLimitAdmin(StaffAdmin):
-    """What each rate scope allows, and how much of it is used now."""
+    """The limits of rate scopes, and their current usage."""
 
     group, position = "Site", 2
     intro = (
-        "Used now: how many people or addresses are counted, and who has used most. Without Redis "
-        "each process counts for itself, and this is the one that answered."
+        "Current usage: the number of people or addresses counted, and the one with most requests. "
+        "Without Redis each process counts for itself, and this shows the one that answered."
     )
     ordering = ("scope",)
     list_display = ("scope", "limit", "state", "counted_now", "busiest", "updated_at", "changed_by")
@@ -107,56 +107,55 @@ class RateLimitAdmin(StaffAdmin):
         RowAction(
             "remove",
             "Lift",
-            lambda by, row: actions.delete_rate_limit(by=by, rate_limit=row),
-            "The limit is deleted, and the scope is unlimited from the next request on.",
+            lambda principal, row: actions.delete_rate_limit(principal=principal, rate_limit=row),
+            "The limit is deleted, and requests of this scope are unlimited from now on.",
             "The limit of {} is lifted.",
             ends=True,
         ),
     )
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        found = super().get_changelist_instance(request)
-        found.result_list = with_usage(list(found.result_list))
-        return found
+        change_list = super().get_changelist_instance(request)
+        change_list.result_list = with_usage(list(change_list.result_list))
+        return change_list
 
     def get_object(self, *args: Any, **options: Any) -> Any:
         row = super().get_object(*args, **options)
         return row and with_usage([row])[0]
 
-    def add(self, by: Principal, **wanted: Any) -> RateLimit:
-        return actions.create_rate_limit(by=by, **wanted)
+    def add(self, principal: Principal, **values: Any) -> RateLimit:
+        return actions.create_rate_limit(principal=principal, **values)
 
-    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
-        actions.update_rate_limit(by=by, rate_limit=row, **wanted)
+    def change(self, principal: Principal, row: Any, **values: Any) -> None:
+        actions.update_rate_limit(principal=principal, rate_limit=row, **values)
 
     def limit(self, row: RateLimit) -> str:
         return f"{row.max_requests:,} in {row.window_seconds:,} s"
 
     def state(self, row: RateLimit) -> str:
-        return badge("holds", True) if row.is_enabled else badge("off")
+        return badge("in force", True) if row.is_enabled else badge("off")
 
     def counted_now(self, row: RateLimit) -> int:
         return row.usage.callers
 
     @admin.display(description="used most by")
     def busiest(self, row: RateLimit) -> str:
-        of = row.usage
-        if not of.most:
+        usage = row.usage
+        if not usage.requests:
             return NONE
-        who = row_link(row.person) if row.person else of.busiest
-        return format_html("{}: {} of {}", who, of.most, row.max_requests)
+        caller = row_link(row.person) if row.person else usage.busiest
+        return format_html("{}: {} of {}", caller, usage.requests, row.max_requests)
 
     def changed_by(self, row: RateLimit) -> str:
         return row_link(row.updated_by)
 
 
 def with_usage(rows: list[RateLimit]) -> list[RateLimit]:
-    """Each with its `usage`, and the `person` who uses it most, where that is one."""
-    found = limits.usage()
-    ids = {one.busiest for one in found.values() if one.busiest.isdigit()}
-    people = get_user_model().objects.in_bulk([int(one) for one in ids])
+    """The rows with their `usage`, and the `person` with most requests if that is a person."""
+    usages = limits.usage()
+    ids = {usage.busiest for usage in usages.values() if usage.busiest.isdigit()}
+    people = get_user_model().objects.in_bulk([int(pk) for pk in ids])
     for row in rows:
-        usage = found.get(row.scope, Usage())
-        known = people.get(int(usage.busiest)) if usage.busiest.isdigit() else None
-        row.usage, row.person = usage, known
+        row.usage = usage = usages.get(row.scope, Usage())
+        row.person = people.get(int(usage.busiest)) if usage.busiest.isdigit() else None
     return rows

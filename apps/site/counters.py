@@ -1,7 +1,7 @@
-"""Counting in sliding windows, here or in Redis: shared.py. Knows no Django.
+"""Counts requests in sliding windows, in memory; shared.py does so in Redis. It knows no Django.
 
-Two integers per key: what came in the window before, and in this one. The older counts for the
-part of it that a window ending now still covers. Times are milliseconds since 1970.
+A key has two integers: the requests of the previous window and of the current one. The previous
+window counts for the part that a window ending now covers. Times are milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
 
-MOST_KEYS = 100_000
-"""Keys that one process holds, about 250 bytes each; beyond it the longest unused one goes."""
+KEYS_MAX = 100_000
+"""Maximum keys in one process, about 250 bytes each; then the least recently used is dropped."""
 
 
 class Limit(NamedTuple):
-    """At most `most` in a window of so many milliseconds."""
+    """At most `most` requests in a window of `window` milliseconds."""
 
     rate_scope: str
     most: int
@@ -26,25 +26,25 @@ class Limit(NamedTuple):
 
 
 class Count(NamedTuple):
-    """A key as it stands: both integers, and how far into the window that is."""
+    """Both integers of a key, and the milliseconds since the current window began."""
 
     previous: int
     current: int
     elapsed: int
 
     def weight(self, limit: Limit) -> int:
-        """What counts now, times the window, so that it is a whole number."""
+        """The current count times the window, which is a whole number."""
         return self.previous * (limit.window - self.elapsed) + self.current * limit.window
 
     def has_room(self, limit: Limit) -> bool:
         return self.weight(limit) + limit.window <= limit.most * limit.window
 
     def left(self, limit: Limit) -> int:
-        """How many more requests it has room for now."""
+        """Number of requests that are allowed now."""
         return max(0, limit.most - -(-self.weight(limit) // limit.window))
 
     def wait(self, limit: Limit) -> int:
-        """Milliseconds until there is room for one more, when no other comes; 0 for at once."""
+        """Milliseconds until one more is allowed if no other comes before; 0 for now."""
         if self.has_room(limit):
             return 0
         if self.current < limit.most:
@@ -52,32 +52,32 @@ class Count(NamedTuple):
         return limit.window - self.elapsed + _fading(self.current, limit.most - 1, limit)
 
 
-def _fading(older: int, room: int, limit: Limit) -> int:
-    """How far into a window the count of the one before has faded to `room`."""
-    return max(0, limit.window - room * limit.window // older)
+def _fading(previous: int, room: int, limit: Limit) -> int:
+    """Milliseconds into a window after which `previous` requests count as `room` or fewer."""
+    return max(0, limit.window - room * limit.window // previous)
 
 
 State = tuple[int, int, int]
-"""What is kept of a key: the index of its window, the count of the one before, and of this one."""
+"""The stored state of a key: index of the window, requests of the previous and of this window."""
 
 
-def count_at(now: int, limit: Limit, kept: State | None) -> Count:
-    """A key as it stands at this time."""
+def count_at(now: int, limit: Limit, state: State | None) -> Count:
+    """The count of a key at this time."""
     index, elapsed = divmod(now, limit.window)
-    if kept is None:
+    if state is None:
         return Count(0, 0, elapsed)
-    then, previous, current = kept
-    if then >= index:  # greater where the clock was set back
-        return Count(previous, current, elapsed if then == index else 0)
-    return Count(current if then == index - 1 else 0, 0, elapsed)
+    stored_index, previous, current = state
+    if stored_index >= index:  # greater if the clock was set back
+        return Count(previous, current, elapsed if stored_index == index else 0)
+    return Count(current if stored_index == index - 1 else 0, 0, elapsed)
 
 
-Asked = Sequence[tuple[str, Limit]]
-"""Keys with their limits. A key belongs to one length of window."""
+LimitedKeys = Sequence[tuple[str, Limit]]
+"""Keys with their limits. All windows of a key have the same length."""
 
 
 class Hit(NamedTuple):
-    """Whether all had room, each as it stands afterwards, and when that was."""
+    """Whether all keys had room, the count of each afterwards, and the time."""
 
     admitted: bool
     counts: list[Count]
@@ -86,12 +86,12 @@ class Hit(NamedTuple):
 
 @dataclass
 class Usage:
-    """How a limit is used now: by how many callers, and by which one most, how often."""
+    """Current usage of a limit: the number of callers, and the busiest with its requests."""
 
     callers: int = 0
     busiest: str = ""
-    """The caller's part of the key: an address, or the id of a user."""
-    most: int = 0
+    """The caller in the key: an address, or the id of a user."""
+    requests: int = 0
 
 
 def milliseconds() -> int:
@@ -101,42 +101,42 @@ def milliseconds() -> int:
 class MemoryCounters:
     """Counts in this process."""
 
-    def __init__(self, clock: Callable[[], int] = milliseconds, most_keys: int = MOST_KEYS) -> None:
+    def __init__(self, clock: Callable[[], int] = milliseconds, keys_max: int = KEYS_MAX) -> None:
         self.clock = clock
-        self.most_keys = most_keys
+        self.keys_max = keys_max
         self.lock = Lock()
-        self.kept: OrderedDict[str, State] = OrderedDict()
-        """The longest unused key first."""
+        self.states: OrderedDict[str, State] = OrderedDict()
+        """By key, the least recently used one first."""
 
-    def hit(self, asked: Asked) -> Hit:
-        """Count one for each key, if all of them have room; else for none."""
+    def hit(self, keys: LimitedKeys) -> Hit:
+        """Count a request for each key if all have room; else for none."""
         now = self.clock()
         with self.lock:
-            counts = [self._count(key, limit, now) for key, limit in asked]
+            counts = [self._count(key, limit, now) for key, limit in keys]
             admitted = all(
-                count.has_room(limit) for count, (_, limit) in zip(counts, asked, strict=True)
+                count.has_room(limit) for count, (_, limit) in zip(counts, keys, strict=True)
             )
             if admitted:
                 counts = [
                     self._add(key, limit, count, now)
-                    for count, (key, limit) in zip(counts, asked, strict=True)
+                    for count, (key, limit) in zip(counts, keys, strict=True)
                 ]
         return Hit(admitted, counts, now)
 
     def _count(self, key: str, limit: Limit, now: int) -> Count:
-        found = self.kept.get(key)
-        if found is not None:
-            self.kept.move_to_end(key)
-        return count_at(now, limit, found)
+        state = self.states.get(key)
+        if state is not None:
+            self.states.move_to_end(key)
+        return count_at(now, limit, state)
 
-    def all_kept(self) -> tuple[int, list[tuple[str, State]]]:
-        """The time, and every key with its state: for people who look, not for requests."""
+    def all_states(self) -> tuple[int, list[tuple[str, State]]]:
+        """The time, and all keys with their states: for the admin, too slow for each request."""
         with self.lock:
-            return self.clock(), list(self.kept.items())
+            return self.clock(), list(self.states.items())
 
     def _add(self, key: str, limit: Limit, count: Count, now: int) -> Count:
-        index = max(now // limit.window, self.kept.get(key, (0, 0, 0))[0])
-        self.kept[key] = (index, count.previous, count.current + 1)
-        if len(self.kept) > self.most_keys:
-            self.kept.popitem(last=False)
+        index = max(now // limit.window, self.states.get(key, (0, 0, 0))[0])
+        self.states[key] = (index, count.previous, count.current + 1)
+        if len(self.states) > self.keys_max:
+            self.states.popitem(last=False)
         return Count(count.previous, count.current + 1, count.elapsed)

@@ -1,4 +1,4 @@
-"""The closed words of rate limits."""
+"""Rate scopes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class RateScope(StrEnum):
-    """What a rate limit can be about, beside the tags of operations and `user:<username>`."""
+    """The requests that a rate limit counts, besides tags of operations and `user:<username>`."""
 
     API = "api"
     ANONYMOUS = "anonymous"
@@ -19,4 +19,4 @@ class RateScope(StrEnum):
 
 
 USER = "user:"
-"""Before a username: the rate scope that replaces `authenticated` for that person."""
+"""Prefix of a username: such a rate scope replaces `authenticated` for that person."""

@@ -1,6 +1,6 @@
-"""Rate limits: the API, git, the stream and the pages count their requests here.
+"""Rate limits for requests of the API, git, the stream and the pages.
 
-What counts for which limit: docs/rate-limits.md. Counting itself: counters.py.
+docs/rate-limits.md describes which request counts for which limit; counters.py counts.
 """
 
 from __future__ import annotations
@@ -12,35 +12,34 @@ from email.errors import MessageError
 from email.headerregistry import Address
 from functools import cache
 from threading import Lock
-from typing import cast
+from typing import Any, cast
 
 from django.conf import settings
 from django.db import OperationalError, transaction
 from django.db.models import F
 from django.http import HttpRequest
+from rest_framework.throttling import BaseThrottle
 
 from apps.core.access import Person
 from apps.core.errors import TooMany, unavailable
-from apps.core.requests import SiteRequest
-from apps.site.addresses import address_of
+from apps.core.requests import SiteRequest, address_of
 from apps.site.counters import Count, Limit, MemoryCounters, Usage, count_at
 from apps.site.kinds import USER, RateScope
 from apps.site.models import RateLimit, SiteSettings
 
-MOST_MAIL = Limit("mail", 5, 3600 * 1000)
-"""Messages to one address in an hour. It holds whatever staff records: who gets them may be no
-member of this site."""
+MAIL_LIMIT = Limit("mail", 5, 3600 * 1000)
+"""Messages to one address in an hour. Staff cannot change it: the recipient may be a stranger."""
 
 BY_ADDRESS = (RateScope.LOGIN, RateScope.SIGNUP)
-"""What counts for an address, whoever is signed in there."""
+"""Rate scopes that are always counted by address, even for a signed-in person."""
 
 ACCOUNT_WINDOWS = 15
-"""How many windows of the limit `login` the tries of one account are counted in."""
+"""Length of the window for sign-in attempts of one account, in windows of the limit `login`."""
 
 
 @cache
 def counters() -> MemoryCounters:
-    """This process's way to count: Redis where there is one, else its own memory."""
+    """The counters of this process: in Redis if there is one, else in memory."""
     if settings.REDIS_URL:
         from apps.site.shared import RedisCounters, SharedCounters
 
@@ -48,54 +47,55 @@ def counters() -> MemoryCounters:
     return MemoryCounters()
 
 
-class Rulebook:
-    """The limits that hold now, in memory, by rate scope.
+class LimitCache:
+    """Caches the limits in force by rate scope.
 
-    Looked at anew every `settings.LIMITS_LOOK` seconds, and at once after a change in this
-    process; read anew when their version has changed.
+    It checks the version of the limits every `settings.LIMITS_LOOK` seconds, and at once after a
+    change in this process. If the version has changed, it reads the limits.
     """
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.limits: Mapping[str, Limit] = {}
         self.version: int | None = None
-        self.look_at = 0.0
+        self.check_at = 0.0
         self.failed_at = 0.0
         self.changes = 0
 
-    def now(self) -> Mapping[str, Limit]:
-        """Limits by scope; `user:<username>` in lower case. Empty while they are switched off.
+    def get(self) -> Mapping[str, Limit]:
+        """Limits by scope, with `user:<username>` in lower case. Empty while they are switched off.
 
-        Requests that wait for a look fail with it, instead of waiting for the database in turn.
+        If a check fails, requests that waited for it fail too, instead of waiting for the database
+        one after the other.
         """
-        moment = time.monotonic()
-        if moment < self.look_at:
+        now = time.monotonic()
+        if now < self.check_at:
             return self.limits
         with self.lock:
-            if moment < self.failed_at:
+            if now < self.failed_at:
                 raise unavailable()
-            if moment >= self.look_at:
+            if now >= self.check_at:
                 changes = self.changes
                 try:
-                    self._look()
+                    self._check()
                 except OperationalError:
                     self.failed_at = time.monotonic()
                     raise
                 if changes == self.changes:
-                    self.look_at = moment + settings.LIMITS_LOOK
+                    self.check_at = now + settings.LIMITS_LOOK
             return self.limits
 
-    def forget(self) -> None:
-        """Look again at the next request."""
+    def invalidate(self) -> None:
+        """Read the limits again at the next request."""
         self.changes += 1
         self.version = None
-        self.look_at = 0.0
+        self.check_at = 0.0
 
-    def _look(self) -> None:
-        """One small query; a second one when something has changed."""
+    def _check(self) -> None:
+        """One small query, and a second one if something has changed."""
         row = SiteSettings.objects.filter(pk=SiteSettings.ONLY)
-        found = row.values_list("rate_limits_enabled", "limits_version").first()
-        enabled, version = found or (True, None)
+        values = row.values_list("rate_limits_enabled", "limits_version").first()
+        enabled, version = values or (True, None)
         if not enabled:
             self.limits, self.version = {}, None
         elif version is None or version != self.version:
@@ -103,33 +103,33 @@ class Rulebook:
 
 
 def read_limits() -> dict[str, Limit]:
-    rows = RateLimit.objects.filter(is_enabled=True)
-    found = rows.values_list("scope", "max_requests", "window_seconds")
+    enabled = RateLimit.objects.filter(is_enabled=True)
+    rows = enabled.values_list("scope", "max_requests", "window_seconds")
     return {
         scope.lower() if scope.startswith(USER) else scope: Limit(scope, most, seconds * 1000)
-        for scope, most, seconds in found
+        for scope, most, seconds in rows
     }
 
 
-rulebook = Rulebook()
+limit_cache = LimitCache()
 
 
 def changed() -> None:
-    """Tell all processes that limits have changed: this one now, the others at their next look.
+    """Invalidate the caches of all processes: of this one now, of others at their next check.
 
-    Called inside the transaction of the change. Once more after it, because another thread may
-    have read the old state until then.
+    Call it inside the transaction of the change. This cache is invalidated again after it, because
+    another thread may have read the old limits until then.
     """
     SiteSettings.load()
     row = SiteSettings.objects.filter(pk=SiteSettings.ONLY)
     row.update(limits_version=F("limits_version") + 1)
-    rulebook.forget()
-    transaction.on_commit(rulebook.forget)
+    limit_cache.invalidate()
+    transaction.on_commit(limit_cache.invalidate)
 
 
 @dataclass(frozen=True)
 class LimitState:
-    """How a request stands with its tightest limit; what the headers say."""
+    """The state of a request's tightest limit, for the headers."""
 
     limit: Limit
     count: Count
@@ -137,12 +137,12 @@ class LimitState:
 
     @property
     def wait(self) -> int:
-        """Whole seconds until there is room for one more; 0 for at once."""
+        """Whole seconds until one more request is allowed; 0 for now."""
         return -(-self.count.wait(self.limit) // 1000)
 
     @property
     def reset(self) -> int:
-        """When this window ends, in seconds since 1970; later where even then there is no room."""
+        """End of this window in seconds since 1970; later if even then there is no room."""
         end = self.now - self.count.elapsed + self.limit.window
         return -(-max(end, self.now + self.count.wait(self.limit)) // 1000)
 
@@ -160,23 +160,23 @@ def throttle(
 ) -> None:
     """Count a request in each of `rate_scopes` that has a limit.
 
-    By user where one is given, else by address. Raises `TooMany` when one of them is used up,
-    and then counts it nowhere. `request.answer_headers` has the headers either way.
+    Counts by user if given, else by address. If one of the limits is exceeded, raises `TooMany` and
+    counts nothing. `request.answer_headers` gets the headers in any case.
     """
-    limits = rulebook.now()
-    found = [limits[one] for one in dict.fromkeys(rate_scopes) if one in limits] if limits else []
-    if not found:
+    cached = limit_cache.get()
+    limits = [cached[scope] for scope in dict.fromkeys(rate_scopes) if scope in cached]
+    if not limits:
         return
-    who = str(user.pk) if user else address_of(request.META, settings.TRUSTED_PROXIES)
-    asked = [(f"{limit.rate_scope}:{limit.window}:{who}", limit) for limit in found]
-    hit = counters().hit(asked)
+    caller = str(user.pk) if user else address_of(request.META, settings.TRUSTED_PROXIES)
+    keys = [(f"{limit.rate_scope}:{limit.window}:{caller}", limit) for limit in limits]
+    hit = counters().hit(keys)
     states = [
-        LimitState(limit, count, hit.now) for limit, count in zip(found, hit.counts, strict=True)
+        LimitState(limit, count, hit.now) for limit, count in zip(limits, hit.counts, strict=True)
     ]
     if hit.admitted:
-        state = min(states, key=lambda one: (one.count.left(one.limit), -one.reset))
+        state = min(states, key=lambda state: (state.count.left(state.limit), -state.reset))
     else:
-        state = max(states, key=lambda one: one.count.wait(one.limit))
+        state = max(states, key=lambda state: state.count.wait(state.limit))
     cast("SiteRequest", request).answer_headers = state.headers()
     if not hit.admitted:
         raise refusal(state)
@@ -194,16 +194,16 @@ def refusal(state: LimitState) -> TooMany:
 
 
 def throttle_account(username: str, browser: str) -> None:
-    """Count a try to sign in to this account, wherever it comes from, after `throttle_page`; 429.
+    """Count a sign-in attempt for this account from any address, after `throttle_page`; 429.
 
-    As many as come from one address, in a window `ACCOUNT_WINDOWS` times as long: somebody with
-    many addresses would have as many tries. `browser`: one that the account knows, which has tries
-    of its own; "" for all others together.
+    The limit is the number for one address in a window `ACCOUNT_WINDOWS` times as long: somebody
+    with many addresses would have many times as many attempts. `browser` is one that the account
+    has used before, which is counted separately; "" for all others together.
     """
-    of_address = rulebook.now().get(RateScope.LOGIN)
-    if of_address is None:
+    login = limit_cache.get().get(RateScope.LOGIN)
+    if login is None:
         return
-    limit = of_address._replace(window=of_address.window * ACCOUNT_WINDOWS)
+    limit = login._replace(window=login.window * ACCOUNT_WINDOWS)
     key = f"{limit.rate_scope}:{limit.window}:{username.lower()}:{browser}"
     hit = counters().hit([(key, limit)])
     if hit.admitted:
@@ -218,72 +218,86 @@ def throttle_account(username: str, browser: str) -> None:
 
 
 def admits_mail(recipient: str) -> bool:
-    """Count a message to this address, whoever asks for it; whether there is room for it."""
-    key = f"{MOST_MAIL.rate_scope}:{MOST_MAIL.window}:{mailbox(recipient)}"
-    return counters().hit([(key, MOST_MAIL)]).admitted
+    """Count a message to this address, and return whether it is allowed."""
+    key = f"{MAIL_LIMIT.rate_scope}:{MAIL_LIMIT.window}:{mailbox(recipient)}"
+    return counters().hit([(key, MAIL_LIMIT)]).admitted
 
 
 def mailbox(address: str) -> str:
-    """One text for all addresses that lead to one mailbox nearly everywhere.
+    """The same text for all addresses of one mailbox at most providers.
 
-    Ignores case, what follows a `+`, quotes, and letters of which a domain makes ASCII.
+    Ignores case, everything behind a `+`, quotes, and the Unicode form of a domain.
     """
     try:
         parsed = Address(addr_spec=address)
         name, host = parsed.username, parsed.domain.encode("idna").decode()
-    except (ValueError, IndexError, MessageError):  # no address, and nobody's
+    except (ValueError, IndexError, MessageError):  # not an address
         return address.lower()
     return f"{name.partition('+')[0]}@{host}".lower()
 
 
-def personal(user: Person | None) -> str:
-    """The rate scope of who asks: `user:<username>` where it has a limit, else what it replaces."""
+def personal_scope(user: Person | None) -> str:
+    """`user:<username>` if it has a limit, else `authenticated`; `anonymous` without a user."""
     if user is None:
         return RateScope.ANONYMOUS
-    own = USER + user.username_key
-    return own if own in rulebook.now() else RateScope.AUTHENTICATED
+    scope = USER + user.username_key
+    return scope if scope in limit_cache.get() else RateScope.AUTHENTICATED
 
 
 def throttle_git(request: HttpRequest, user: Person | None) -> None:
-    """Count a request of git's; 429, which git prints."""
-    throttle(request, [RateScope.GIT, personal(user)], user=user)
+    """Count a request of git; 429, which git prints."""
+    throttle(request, [RateScope.GIT, personal_scope(user)], user=user)
 
 
 def throttle_page(request: HttpRequest, rate_scope: str, user: Person | None = None) -> None:
-    """Count a form before anything of it is read: a try to sign in (`LOGIN`) or up (`SIGNUP`) for
-    its address, what a person does in what the same counts in over the API: its tag, and writing.
+    """Count a form before it is read. A sign-in (`LOGIN`) or sign-up (`SIGNUP`) counts by address;
+    other forms count by person, in the rate scopes of the same write over the API.
 
     Raises `TooMany`: answer 429 with its `detail` and `headers`.
     """
     if rate_scope in BY_ADDRESS:
         throttle(request, [rate_scope])
     elif user is not None:
-        throttle(request, [personal(user), rate_scope, RateScope.WRITE], user=user)
+        throttle(request, [personal_scope(user), rate_scope, RateScope.WRITE], user=user)
 
 
 def throttle_reading(request: HttpRequest) -> None:
-    """Count a page that somebody reads who is not signed in, together with what they ask of the
-    API; 429.
-    """
+    """Count a page read without sign-in, together with requests to the API; 429."""
     throttle(request, [RateScope.ANONYMOUS])
 
 
 def usage() -> dict[str, Usage]:
-    """What is counted now, by rate scope, for people to look at: an address, or a user's id.
-
-    Without Redis that is what this process has counted.
-    """
-    by_key = {f"{limit.rate_scope}:{limit.window}": limit for limit in rulebook.now().values()}
-    found = {limit.rate_scope: Usage() for limit in by_key.values()}
-    now, kept = counters().all_kept()
-    for key, state in kept:
+    """Current usage by rate scope, for the admin. Without Redis it is that of this process."""
+    by_key = {f"{limit.rate_scope}:{limit.window}": limit for limit in limit_cache.get().values()}
+    usages = {limit.rate_scope: Usage() for limit in by_key.values()}
+    now, states = counters().all_states()
+    for key, state in states:
         parts = key.split(":", 3 if key.startswith(USER) else 2)
         limit = by_key.get(":".join(parts[:-1]))
         if limit is None:
             continue
-        used, of = limit.most - count_at(now, limit, state).left(limit), found[limit.rate_scope]
-        if used > 0:
-            of.callers += 1
-        if used > of.most:
-            of.busiest, of.most = parts[-1], used
-    return found
+        requests = limit.most - count_at(now, limit, state).left(limit)
+        usage = usages[limit.rate_scope]
+        if requests > 0:
+            usage.callers += 1
+        if requests > usage.requests:
+            usage.busiest, usage.requests = parts[-1], requests
+    return usages
+
+
+class RecordedThrottle(BaseThrottle):
+    """Counts a request in each of its rate limits; 429.
+
+    It raises our error, which has the headers; DRF's has none. Staff always has access to the rate
+    limits themselves.
+    """
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        user = request.user if request.user.is_authenticated else None
+        if user is not None and user.is_staff and view.unlimited_for_staff:
+            return True
+        rate_scopes = [RateScope.API, personal_scope(user), *view.schema_tags, *view.rate_scopes]
+        if view.is_writing:
+            rate_scopes.append(RateScope.WRITE)
+        throttle(view.http_request, rate_scopes, user=user)
+        return True

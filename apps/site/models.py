@@ -1,4 +1,4 @@
-"""What holds for the whole site: its settings, and its rate limits."""
+"""The settings of the site, and its rate limits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from apps.site.counters import Usage
 
 
 class InviteCreators(StrEnum):
-    """Who may make signup invites; `users` opens a page of their own for it."""
+    """People who may create signup invites. With `users`, everybody has a page for it."""
 
     STAFF = "staff"
     USERS = "users"
 
 
 class SiteEvents:
-    """Events about such a row belong to the whole site, and have no title."""
+    """Events about such a row belong to the whole site and have no title."""
 
     def event_keys(self) -> Keys:
         return Keys(site=True)
@@ -33,7 +33,7 @@ class SiteEvents:
 
 
 class SiteSettings(SiteEvents, models.Model):
-    """The one row of settings that staff changes while the site runs."""
+    """The single row of settings that staff can change while the site runs."""
 
     ONLY = 1
     """Its primary key."""
@@ -46,11 +46,11 @@ class SiteSettings(SiteEvents, models.Model):
     )
     signup_invite_max_per_24h = models.PositiveIntegerField(default=100)
     signup_invite_min_account_age = models.CharField(max_length=100, default="0s")
-    """A humantime duration, as it was given."""
+    """A duration such as "3 days", as it was entered."""
     signups_enabled = models.BooleanField(default=True)
     signups_require_invite = models.BooleanField(default=True)
     limits_version = models.PositiveBigIntegerField(default=0, editable=False)
-    """Grows with each change of a rate limit, so that other processes notice (limits.py)."""
+    """Incremented with each change of a rate limit, for the caches of all processes (limits.py)."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_by = models.ForeignKey(
@@ -72,13 +72,13 @@ class SiteSettings(SiteEvents, models.Model):
 
     @classmethod
     def load(cls) -> SiteSettings:
-        """The row; made with the defaults of a fresh install when it is not there."""
+        """The row, created with the defaults of a new installation if it is missing."""
         rows = cls.objects.select_related("updated_by")
         return rows.get_or_create(pk=cls.ONLY)[0]
 
     @property
     def min_account_age(self) -> dt.timedelta:
-        """How old an account has to be before its owner may invite."""
+        """Minimum age of an account that may invite."""
         return parse_duration(self.signup_invite_min_account_age)
 
     def event_target(self) -> Target:
@@ -86,11 +86,11 @@ class SiteSettings(SiteEvents, models.Model):
 
 
 class RateLimit(SiteEvents, models.Model):
-    """How many requests of a rate scope are allowed in a window."""
+    """The number of requests of a rate scope that are allowed in a window."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     scope = models.CharField(max_length=64, unique=True)
-    """One of `rules.known_rate_scopes()`, or `user:` with a username as it is spelled."""
+    """One of `rules.known_rate_scopes()`, or `user:` and a username in its spelling."""
     max_requests = models.PositiveIntegerField()
     window_seconds = models.PositiveIntegerField()
     is_enabled = models.BooleanField(default=True)
@@ -104,9 +104,9 @@ class RateLimit(SiteEvents, models.Model):
         related_name="+",
     )
     usage: Usage
-    """How much of it is used now, set in the admin only."""
+    """Current usage, set only in the admin."""
     person: models.Model | None
-    """The person who has used most of it, set in the admin only."""
+    """The person with most requests, set only in the admin."""
 
     def __str__(self) -> str:
         return f"{self.scope}: {self.max_requests} in {self.window_seconds} s"

@@ -1,4 +1,4 @@
-"""Which rate scopes there are, and the bounds of a rate limit."""
+"""The known rate scopes, and the bounds of a rate limit."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ WINDOW_MAX = 86_400
 
 
 def known_rate_scopes() -> list[str]:
-    """Every rate scope but those of single users: our own words, then the tags of operations."""
+    """All rate scopes except those of single users: `RateScope`, then the tags of operations."""
     return list(dict.fromkeys([*map(str, RateScope), *schema_tags()]))
 
 
 def checked_rate_scope(text: str) -> str:
-    """The rate scope as it is stored; a username in the spelling of its owner.
+    """The rate scope in its stored form, with the spelling of the username.
 
-    Errors: 422 for one that is none, naming all; 422 `user_not_found`.
+    Errors: 422 for an unknown rate scope, with all known ones; 422 `user_not_found`.
     """
     if not text.startswith(USER):
         known = known_rate_scopes()
         if text not in known:
-            named = ", ".join([*known, f"{USER}<username>"])
-            raise Invalid("validation_failed", f"scope: {quoted(text)} is not one of {named}.")
+            words = ", ".join([*known, f"{USER}<username>"])
+            raise Invalid("validation_failed", f"scope: {quoted(text)} is not one of {words}.")
         return text
     name = text.removeprefix(USER)
     user = get_user_model().objects.filter(username_key=name.lower()).first()

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.core.durations import WHAT, parse_duration
+from apps.core.durations import EXPECTED, parse_duration
 from apps.core.serializers import (
     RecordSerializer,
     RequestSerializer,
@@ -34,7 +34,10 @@ class UpdateSiteSettings(RequestSerializer):
     signup_invite_creators = StrictChoiceField(InviteCreators, required=False)
     signup_invite_max_per_24h = StrictIntegerField(required=False, min_value=0, max_value=100_000)
     signup_invite_min_account_age = RuleCharField(
-        problem=duration_problem, max_length=100, required=False, help_text=f"{WHAT.capitalize()}."
+        problem=duration_problem,
+        max_length=100,
+        required=False,
+        help_text=f"{EXPECTED.capitalize()}.",
     )
     signups_enabled = StrictBooleanField(required=False)
     signups_require_invite = StrictBooleanField(required=False)
@@ -74,7 +77,7 @@ RATE_SCOPE_HELP = (
 
 
 class RateScopeField(StrictCharField):
-    """A text that `rules.checked_rate_scope` reads."""
+    """A text that `rules.checked_rate_scope` validates."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(max_length=RATE_SCOPE_MAX, help_text=RATE_SCOPE_HELP, **options)

@@ -1,7 +1,7 @@
-"""Counting in Redis, for all processes together. Knows no Django.
+"""Counts requests in Redis, for all processes together. It knows no Django.
 
-Apart from counters.py, because redis-py takes a tenth of a second to load, which every command
-and every server without Redis would wait for.
+Separate from counters.py, because importing redis-py takes a tenth of a second: commands, and
+servers without Redis, need not wait for it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from apps.site.counters import Asked, Count, Hit, MemoryCounters, State
+from apps.site.counters import Count, Hit, LimitedKeys, MemoryCounters, State
 
-MOST_SEEN = 20_000
-"""Keys of Redis that are looked through for people."""
+SCANNED_MAX = 20_000
+"""Maximum keys of Redis that `all_states` reads."""
 PATIENCE = 0.05
-"""Seconds that Redis has to answer."""
+"""Seconds to wait for an answer of Redis."""
 PAUSE = 5.0
-"""Seconds for which a Redis that did not is left alone."""
+"""Seconds to leave Redis alone after it did not answer."""
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ return {admitted, now, unpack(answer)}
 
 
 def connect(url: str) -> Redis:
-    """A client that gives up soon: redis-py would try a dead Redis again and again, for seconds."""
+    """A client that gives up soon: by default redis-py retries a dead Redis for seconds."""
     return Redis.from_url(
         url,
         socket_timeout=PATIENCE,
@@ -83,94 +83,94 @@ def connect(url: str) -> Redis:
 
 
 class RedisCounters:
-    """Counts in Redis, by its clock, in one call for all keys."""
+    """Counts in Redis and by its clock, with one call for all keys."""
 
     def __init__(
         self, url: str, *, prefix: str = "guildhall", clock: Callable[[], int] = lambda: 0
     ) -> None:
         self.prefix = prefix
         self.clock = clock
-        """0 stands for the time of Redis."""
+        """Returns milliseconds; 0 for the time of Redis."""
         self.client: Any = connect(url)
         self.script: Any = self.client.register_script(SCRIPT)
         self.close = self.client.close
 
-    def hit(self, asked: Asked) -> Hit:
+    def hit(self, keys: LimitedKeys) -> Hit:
         """As `MemoryCounters.hit`; raises `RedisError`."""
-        keys = [f"{self.prefix}:limit:{key}" for key, _ in asked]
+        names = [f"{self.prefix}:limit:{key}" for key, _ in keys]
         values = [self.clock()]
-        for _, limit in asked:
+        for _, limit in keys:
             values += [limit.window, limit.most]
-        admitted, now, *numbers = self.script(keys, values)
-        counts = [Count(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
+        admitted, now, *numbers = self.script(names, values)
+        counts = [Count(*numbers[start : start + 3]) for start in range(0, len(numbers), 3)]
         return Hit(bool(admitted), counts, now)
 
-    def all_kept(self) -> tuple[int, list[tuple[str, State]]]:
-        """As `MemoryCounters.all_kept`, of at most `MOST_SEEN` keys; raises `RedisError`."""
-        begin, names, cursor = f"{self.prefix}:limit:", list[bytes](), 0
-        seconds, micro = self.client.time()
-        for _ in range(MOST_SEEN // 1000):
-            cursor, some = self.client.scan(cursor, match=f"{begin}*", count=1000)
-            names += some
+    def all_states(self) -> tuple[int, list[tuple[str, State]]]:
+        """As `MemoryCounters.all_states`, for `SCANNED_MAX` keys at most; raises `RedisError`."""
+        prefix, names, cursor = f"{self.prefix}:limit:", list[bytes](), 0
+        seconds, microseconds = self.client.time()
+        for _ in range(SCANNED_MAX // 1000):
+            cursor, page = self.client.scan(cursor, match=f"{prefix}*", count=1000)
+            names += page
             if cursor == 0:
                 break
         values = self.client.mget(names) if names else []
-        found: list[tuple[str, State]] = []
+        states: list[tuple[str, State]] = []
         for name, value in zip(names, values, strict=True):
             if value is not None:
                 index, previous, current = map(int, value.split())
-                found.append((name.decode().removeprefix(begin), (index, previous, current)))
-        return seconds * 1000 + micro // 1000, found
+                states.append((name.decode().removeprefix(prefix), (index, previous, current)))
+        return seconds * 1000 + microseconds // 1000, states
 
 
 class SharedCounters(MemoryCounters):
-    """Counts in Redis, and in this process while Redis does not answer. No request fails of it."""
+    """Counts in Redis, or in this process while Redis does not answer: no request fails then."""
 
     def __init__(self, shared: RedisCounters, pause: float = PAUSE) -> None:
         super().__init__()
         self.shared = shared
         self.pause = pause
         self.lost = False
-        self.leave_until = 0.0
+        self.paused_until = 0.0
 
-    def hit(self, asked: Asked) -> Hit:
+    def hit(self, keys: LimitedKeys) -> Hit:
         probing = self.lost
         if probing and not self._may_probe():
-            return super().hit(asked)
+            return super().hit(keys)
         try:
-            hit = self.shared.hit(asked)
+            hit = self.shared.hit(keys)
         except (RedisError, OSError) as error:
-            self._lose(error)
-            return super().hit(asked)
+            self._note_failure(error)
+            return super().hit(keys)
         if probing:
-            self._regain()
+            self._note_recovery()
         return hit
 
-    def all_kept(self) -> tuple[int, list[tuple[str, State]]]:
+    def all_states(self) -> tuple[int, list[tuple[str, State]]]:
         if not self.lost:
             with suppress(RedisError, OSError):
-                return self.shared.all_kept()
-        return super().all_kept()
+                return self.shared.all_states()
+        return super().all_states()
 
     def _may_probe(self) -> bool:
-        """Whether the pause is over. One request may try then, and the next pause begins."""
+        """Whether the pause is over. Then one request may try, and the next pause begins."""
         with self.lock:
             now = time.monotonic()
-            if now < self.leave_until:
+            if now < self.paused_until:
                 return False
-            self.leave_until = now + self.pause
+            self.paused_until = now + self.pause
             return True
 
-    def _lose(self, error: Exception) -> None:
+    def _note_failure(self, error: Exception) -> None:
         with self.lock:
-            self.leave_until = time.monotonic() + self.pause
-            news, self.lost = not self.lost, True
-        if news:
+            self.paused_until = time.monotonic() + self.pause
+            is_new, self.lost = not self.lost, True
+        if is_new:
             reason = " ".join(str(error).split())
             logger.warning("Redis does not answer, rate limits are counted here: %s", reason)
 
-    def _regain(self) -> None:
+    def _note_recovery(self) -> None:
         with self.lock:
-            news, self.lost = self.lost, False
-        if news:
+            is_new, self.lost = self.lost, False
+        if is_new:
             logger.warning("Redis answers again and counts the rate limits")

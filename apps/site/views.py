@@ -38,7 +38,7 @@ class SiteSettingsViewSet(ApiViewSet):
     def update(self) -> dict[str, Any]:
         """Change the settings of the site. What is left out stays as it is."""
         return site_settings_record(
-            actions.update_site_settings(by=self.principal, **self.validated_data)
+            actions.update_site_settings(principal=self.principal, **self.validated_data)
         )
 
 
@@ -71,7 +71,7 @@ class RateLimitViewSet(ApiViewSet):
     def create(self) -> dict[str, Any]:
         """Create a rate limit. There is one for each scope."""
         return rate_limit_record(
-            actions.create_rate_limit(by=self.principal, **self.validated_data)
+            actions.create_rate_limit(principal=self.principal, **self.validated_data)
         )
 
     @operation(Level.STAFF, response=RateLimitRecord)
@@ -88,11 +88,11 @@ class RateLimitViewSet(ApiViewSet):
     def update(self) -> dict[str, Any]:
         """Change a rate limit. What is left out stays as it is."""
         actions.update_rate_limit(
-            by=self.principal, rate_limit=self.rate_limit, **self.validated_data
+            principal=self.principal, rate_limit=self.rate_limit, **self.validated_data
         )
         return rate_limit_record(self.rate_limit)
 
     @operation(Level.STAFF, status=204)
     def destroy(self) -> None:
         """Lift a rate limit."""
-        actions.delete_rate_limit(by=self.principal, rate_limit=self.rate_limit)
+        actions.delete_rate_limit(principal=self.principal, rate_limit=self.rate_limit)

@@ -8,7 +8,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
-from apps.core.changes import Told, given, set_changed
+from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
@@ -20,28 +20,28 @@ from apps.teams.models import FormerTeamSlug, Member, Role, Team, reserved_since
 
 
 @final_transaction
-def create_team(*, by: Principal, name: str, slug: str) -> Team:
+def create_team(*, principal: Principal, name: str, slug: str) -> Team:
     """Create a team, with its creator as its first owner. 401, 409 `slug_taken`."""
-    by.check_may_change()
+    principal.check_may_change()
     team = Team(name=name, slug=slug)
     _save(team)
     _take_slug(team)
-    Member.objects.create(team=team, user=by.user, role=Role.OWNER, added_by=by.user)
-    record(Kind.TEAM_CREATED, actor=by.user, about=team)
+    Member.objects.create(team=team, user=principal.user, role=Role.OWNER, added_by=principal.user)
+    record(Kind.TEAM_CREATED, actor=principal.user, about=team)
     return team
 
 
 @transaction.atomic
-def update_team(*, by: TeamAccess, name: str, slug: str, is_active: bool | None = None) -> None:
+def update_team(*, access: TeamAccess, name: str, slug: str, is_active: bool | None = None) -> None:
     """Change a team's name or slug, deactivate it or activate it again. Locks the team.
 
     The former slug leads to the team until another team takes it, which is possible after 90 days.
     Errors: 403, 409 `slug_taken`, 429 `rate_limited` if the team has given up many slugs recently.
     """
-    by.require_change(Level.OWNER)
-    team = by.team
+    access.require_change(Level.OWNER)
+    team = access.team
     lock(team)
-    former, changes = team.slug, Told(team, "name", "slug", "is_active")
+    former, changes = team.slug, ChangeReport(team, "name", "slug", "is_active")
     changed = set_changed(team, given(name=name, slug=slug, is_active=is_active))
     if not changed:
         return
@@ -51,72 +51,74 @@ def update_team(*, by: TeamAccess, name: str, slug: str, is_active: bool | None 
         _take_slug(team)
         rules.check_may_give_up_slug(team)
         FormerTeamSlug.objects.create(team=team, slug=former)
-    record(Kind.TEAM_UPDATED, actor=by.user, about=team, data=changes.data(changed))
+    record(Kind.TEAM_UPDATED, actor=access.user, about=team, data=changes.data(changed))
 
 
 @final_transaction
-def add_member(*, by: TeamAccess, user: User, role: str) -> Member:
+def add_member(*, access: TeamAccess, user: User, role: str) -> Member:
     """Add a member with a role. Locks the team.
 
     Errors: 403 `role_required` if the caller may not give this role, 403 `team_inactive`, 409
     `member_exists`, 422 for an inactive account.
     """
-    by.require_change(Level.ADMIN)
-    _lock(by)
+    access.require_change(Level.ADMIN)
+    _lock(access)
     if not user.is_active:
         raise Invalid("validation_failed", f"username: {user.username} has been deactivated.")
-    rules.check_may_set(by, role)
+    rules.check_may_set(access, role)
     try:
         with transaction.atomic():
-            member = Member.objects.create(team=by.team, user=user, role=role, added_by=by.user)
+            member = Member.objects.create(
+                team=access.team, user=user, role=role, added_by=access.user
+            )
     except IntegrityError:
         raise Conflict("member_exists", f"{user.username} is already a member.") from None
     pings, data = [(user, PingKind.ADDED)], _member_data(member)
-    record(Kind.MEMBER_ADDED, actor=by.user, about=member, data=data, pings=pings)
+    record(Kind.MEMBER_ADDED, actor=access.user, about=member, data=data, pings=pings)
     return member
 
 
 @transaction.atomic
-def update_member(*, by: TeamAccess, member: Member, role: str) -> None:
+def update_member(*, access: TeamAccess, member: Member, role: str) -> None:
     """Change a member's role. Locks the team, then the member.
 
     Errors: 403 as in `add_member`, 409 `last_owner`.
     """
-    by.require_change(Level.ADMIN)
-    _lock(by, member)
-    rules.check_may_set(by, member.role, role)
+    access.require_change(Level.ADMIN)
+    _lock(access, member)
+    rules.check_may_set(access, member.role, role)
     if member.role == role:
         return
     rules.check_not_last_owner(member)
     before, member.role = member.role, role
     member.save(update_fields=["role"])
     data = {**_member_data(member), "before": before}
-    record(Kind.MEMBER_UPDATED, actor=by.user, about=member, data=data)
+    record(Kind.MEMBER_UPDATED, actor=access.user, about=member, data=data)
 
 
 @transaction.atomic
-def remove_member(*, by: TeamAccess, member: Member) -> None:
+def remove_member(*, access: TeamAccess, member: Member) -> None:
     """Remove a member. Members may remove themselves, even from an inactive team.
 
     Locks the team, then the member. Errors: 403 as in `add_member`, 409 `last_owner`.
     """
-    leaving = member.user_id == by.user.pk
-    by.require_change(Level.NONE if leaving else Level.ADMIN)
-    _lock(by, member, even_inactive=leaving)
+    leaving = member.user_id == access.user.pk
+    access.require_change(Level.NONE if leaving else Level.ADMIN)
+    _lock(access, member, even_inactive=leaving)
     if not leaving:
-        rules.check_may_set(by, member.role)
+        rules.check_may_set(access, member.role)
     rules.check_not_last_owner(member)
     data = _member_data(member)
     Member.objects.filter(pk=member.pk).delete()
-    record(Kind.MEMBER_REMOVED, actor=by.user, about=member, data=data)
+    record(Kind.MEMBER_REMOVED, actor=access.user, about=member, data=data)
 
 
-def _lock(by: TeamAccess, member: Member | None = None, *, even_inactive: bool = False) -> None:
+def _lock(access: TeamAccess, member: Member | None = None, *, even_inactive: bool = False) -> None:
     """Lock the team, then the member. 403 for an inactive team unless `even_inactive`; 404."""
-    lock(by.team)
-    by.check_open(writing=not even_inactive)
+    lock(access.team)
+    access.check_open(writing=not even_inactive)
     if member is not None:
-        by.check_holds(member)
+        access.check_holds(member)
         lock(member)
 
 

@@ -52,11 +52,11 @@ class TeamAdmin(StaffAdmin):
         ("Record", {"fields": ("uuid", "created_at", "updated_at")}),
     )
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(begins("slug", text.lower()))
 
-    def change(self, by: Principal, row: Any, **values: Any) -> None:
-        actions.update_team(by=access_to_team(by, row), **values)
+    def change(self, principal: Principal, row: Any, **values: Any) -> None:
+        actions.update_team(access=access_to_team(principal, row), **values)
 
     def state(self, row: Team) -> str:
         return badge("active", True) if row.is_active else badge("inactive", False)

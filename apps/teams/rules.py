@@ -12,21 +12,21 @@ from apps.teams.models import MOST_RESERVED, RESERVED_FOR, Member, Role, Team, r
 OWNERS_ONLY = frozenset({Role.ADMIN, Role.OWNER})
 
 
-def may_set(by: TeamAccess, *roles: str) -> bool:
+def may_set(access: TeamAccess, *roles: str) -> bool:
     """Whether the loaded access allows giving and taking these roles, to decide what pages offer.
 
     Actions use `check_may_set`.
     """
-    return by.level >= (Level.OWNER if OWNERS_ONLY.intersection(roles) else Level.ADMIN)
+    return access.level >= (Level.OWNER if OWNERS_ONLY.intersection(roles) else Level.ADMIN)
 
 
-def check_may_set(by: TeamAccess, *roles: str) -> None:
+def check_may_set(access: TeamAccess, *roles: str) -> None:
     """403 unless the caller may give and take these roles: owners all, admins viewer and member.
 
     Reads the caller's role again; call it while the team is locked.
     """
-    access = access_to_team(by.principal, by.team)
-    access.require(Level.OWNER if OWNERS_ONLY.intersection(roles) else Level.ADMIN)
+    current = access_to_team(access.principal, access.team)
+    current.require(Level.OWNER if OWNERS_ONLY.intersection(roles) else Level.ADMIN)
 
 
 def check_not_last_owner(member: Member) -> None:

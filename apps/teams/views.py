@@ -84,7 +84,7 @@ class TeamViewSet(TeamScoped):
     )
     def create(self) -> dict[str, Any]:
         """Create a team. The caller becomes its owner."""
-        return self.record(actions.create_team(by=self.principal, **self.validated_data))
+        return self.record(actions.create_team(principal=self.principal, **self.validated_data))
 
     @operation(Level.NONE, response=TeamRecord)
     def retrieve(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class TeamViewSet(TeamScoped):
     )
     def update(self) -> dict[str, Any]:
         """Change a team's name or slug, deactivate it or activate it again."""
-        actions.update_team(by=self.access, **self.validated_data)
+        actions.update_team(access=self.access, **self.validated_data)
         return self.record(self.team)
 
     @action(detail=True, methods=["get"])
@@ -165,7 +165,7 @@ class MemberViewSet(TeamScoped):
     def create(self) -> dict[str, Any]:
         """Add a member."""
         user = named_user(self.validated_data["username"])
-        member = actions.add_member(by=self.access, user=user, role=self.validated_data["role"])
+        member = actions.add_member(access=self.access, user=user, role=self.validated_data["role"])
         return member_record(member)
 
     @operation(Level.READ, response=MemberRecord)
@@ -176,13 +176,13 @@ class MemberViewSet(TeamScoped):
     @operation(Level.ADMIN, request=UpdateMember, response=MemberRecord, errors=("last_owner",))
     def update(self) -> dict[str, Any]:
         """Change a member's role."""
-        actions.update_member(by=self.access, member=self.member, **self.validated_data)
+        actions.update_member(access=self.access, member=self.member, **self.validated_data)
         return member_record(self.member)
 
     @operation(Level.ADMIN, status=204, errors=("last_owner",))
     def destroy(self) -> None:
         """Remove a member, or leave the team."""
-        actions.remove_member(by=self.access, member=self.member)
+        actions.remove_member(access=self.access, member=self.member)
 
 
 class CheckTeamSlugViewSet(ApiViewSet):

@@ -32,7 +32,7 @@ from apps.uploads.uses import forget_uses
 
 def create_thread(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     title: str,
     body: str,
     kind: str,
@@ -40,23 +40,23 @@ def create_thread(
     status: str = ThreadStatus.OPEN,
 ) -> Thread:
     """Open a thread under the repository's next number. Locks the repository."""
-    by.require_change(Level.READ)
+    access.require_change(Level.READ)
     content = {"kind": kind, "title": title, "body": body, "priority": priority, "status": status}
-    return _open(by, {**content, **rendered(body)})
+    return _open(access, {**content, **rendered(body)})
 
 
 @final_transaction
-def _open(by: RepoAccess, content: dict[str, Any]) -> Thread:
-    lock(by.repo)
-    thread = Thread.open(by.repo, created_by=by.user, **content)
-    pings = pings_of_text(by.repo, thread.body_html)
-    record(Kind.THREAD_CREATED, actor=by.user, about=thread, pings=pings)
+def _open(access: RepoAccess, content: dict[str, Any]) -> Thread:
+    lock(access.repo)
+    thread = Thread.open(access.repo, created_by=access.user, **content)
+    pings = pings_of_text(access.repo, thread.body_html)
+    record(Kind.THREAD_CREATED, actor=access.user, about=thread, pings=pings)
     return thread
 
 
 def update_thread(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     thread: Thread,
     title: str | None = None,
     body: str | None = None,
@@ -68,50 +68,54 @@ def update_thread(
 
     409 `invalid_transition` for fields that a companion thread takes from its pull.
     """
-    by.require_change(Level.READ)
-    by.require_author_or(Level.WRITE, thread.created_by_id, "thread")
+    access.require_change(Level.READ)
+    access.require_author_or(Level.WRITE, thread.created_by_id, "thread")
     values = given(title=title, body=body, kind=kind, priority=priority, status=status)
-    _update(by, thread, values, rendered_for_edit(thread, body))
+    _update(access, thread, values, rendered_for_edit(thread, body))
 
 
 @transaction.atomic
-def _update(by: RepoAccess, thread: Thread, values: dict[str, Any], html: dict[str, Any]) -> None:
-    _lock_existing(by, thread)
+def _update(
+    access: RepoAccess, thread: Thread, values: dict[str, Any], html: dict[str, Any]
+) -> None:
+    _lock_existing(access, thread)
     rules.check_not_mirrored(thread, set(values))
     status_before, html_before = thread.status, thread.body_html
-    changed = thread.revise(by=by.user, html=html, **values)
+    changed = thread.revise(by=access.user, html=html, **values)
     if not changed:
         return
     data: dict[str, Any] = {"changed": changed}
     if "status" in changed:
         data |= {"before": status_before, "after": thread.status}
-    pings = pings_of_edit(by.repo, thread, html_before, thread.body_html)
-    record(_kind_of_change(thread, changed), actor=by.user, about=thread, data=data, pings=pings)
+    pings = pings_of_edit(access.repo, thread, html_before, thread.body_html)
+    record(
+        _kind_of_change(thread, changed), actor=access.user, about=thread, data=data, pings=pings
+    )
 
 
 @transaction.atomic
-def delete_thread(*, by: RepoAccess, thread: Thread) -> None:
+def delete_thread(*, access: RepoAccess, thread: Thread) -> None:
     """Delete a thread for everybody, as its author or with admin access. Locks the thread.
 
     Deletes its pings, as their links would lead to a 404. Its events stay, without the title.
     Errors: 409 `invalid_transition`, `thread_has_replies`.
     """
-    by.require_change(Level.READ)
-    by.require_author_or(Level.ADMIN, thread.created_by_id, "thread")
-    _lock_existing(by, thread)
-    rules.check_deletable(thread, by.level)
+    access.require_change(Level.READ)
+    access.require_author_or(Level.ADMIN, thread.created_by_id, "thread")
+    _lock_existing(access, thread)
+    rules.check_deletable(thread, access.level)
     thread.deleted_at = timezone.now()
     thread.save(update_fields=["deleted_at"])
     forget_uses([thread.uuid])
     forget_uses(thread.replies.values("uuid"))
     Ping.objects.all().of_thread(thread.pk).delete()
     Event.objects.filter(thread_id=thread.pk).update(title=None)
-    record(Kind.THREAD_DELETED, actor=by.user, about=thread)
+    record(Kind.THREAD_DELETED, actor=access.user, about=thread)
 
 
 def create_reply(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     thread: Thread,
     kind: str,
     body: str,
@@ -125,29 +129,29 @@ def create_reply(
     Errors: 422 `link_target_not_found`, `parent_reply_not_found`, `reply_too_deep`, 409
     `parent_reply_deleted`.
     """
-    by.require_change(Level.READ)
-    by.check_holds(thread)
-    check_links(by, thread, links)
+    access.require_change(Level.READ)
+    access.check_holds(thread)
+    check_links(access, thread, links)
     content = {"kind": kind, "body": body, "status": status, "links": list(links)}
-    return _reply(by, thread, parent_reply_number, {**content, **rendered(body)})
+    return _reply(access, thread, parent_reply_number, {**content, **rendered(body)})
 
 
 @final_transaction
 def _reply(
-    by: RepoAccess, thread: Thread, parent_number: int | None, content: dict[str, Any]
+    access: RepoAccess, thread: Thread, parent_number: int | None, content: dict[str, Any]
 ) -> Reply:
-    _lock_existing(by, thread)
+    _lock_existing(access, thread)
     parent = rules.find_parent(thread, parent_number)
-    reply = thread.add_reply(parent, created_by=by.user, **content)
-    authors = {thread.created_by_id, parent.created_by_id if parent else by.user.pk}
-    pings = pings_of_text(by.repo, reply.body_html, answered=authors - {by.user.pk})
-    record(Kind.REPLY_CREATED, actor=by.user, about=reply, pings=pings)
+    reply = thread.add_reply(parent, created_by=access.user, **content)
+    authors = {thread.created_by_id, parent.created_by_id if parent else access.user.pk}
+    pings = pings_of_text(access.repo, reply.body_html, answered=authors - {access.user.pk})
+    record(Kind.REPLY_CREATED, actor=access.user, about=reply, pings=pings)
     return reply
 
 
 def update_reply(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     reply: Reply,
     kind: str | None = None,
     body: str | None = None,
@@ -159,63 +163,63 @@ def update_reply(
     Errors: 409 `reply_already_deleted`, 403 `not_creator`, 422 `link_target_not_found` for a new
     link.
     """
-    by.require_change(Level.READ)
-    by.check_holds(reply.thread)
-    check_links(by, reply.thread, [link for link in links or () if link not in reply.links])
+    access.require_change(Level.READ)
+    access.check_holds(reply.thread)
+    check_links(access, reply.thread, [link for link in links or () if link not in reply.links])
     values = given(kind=kind, body=body, status=status, links=links)
-    _edit(by, reply, values, rendered_for_edit(reply, body))
+    _edit(access, reply, values, rendered_for_edit(reply, body))
 
 
 @transaction.atomic
-def _edit(by: RepoAccess, reply: Reply, values: dict[str, Any], html: dict[str, Any]) -> None:
-    _lock_live(by, reply)
-    rules.check_may_edit_reply(reply, by, set(values))
+def _edit(access: RepoAccess, reply: Reply, values: dict[str, Any], html: dict[str, Any]) -> None:
+    _lock_live(access, reply)
+    rules.check_may_edit_reply(reply, access, set(values))
     html_before = reply.body_html
-    changed = reply.revise(by=by.user, html=html, **values)
+    changed = reply.revise(by=access.user, html=html, **values)
     if changed:
-        pings = pings_of_edit(by.repo, reply, html_before, reply.body_html)
+        pings = pings_of_edit(access.repo, reply, html_before, reply.body_html)
         data = {"changed": changed}
-        record(Kind.REPLY_UPDATED, actor=by.user, about=reply, data=data, pings=pings)
+        record(Kind.REPLY_UPDATED, actor=access.user, about=reply, data=data, pings=pings)
 
 
 @transaction.atomic
-def delete_reply(*, by: RepoAccess, reply: Reply) -> None:
+def delete_reply(*, access: RepoAccess, reply: Reply) -> None:
     """Empty a reply. Readers see a placeholder while there are live replies below it.
 
     Locks the thread, then the reply. Errors: 409 `reply_already_deleted`, 403 `not_creator`, in
     this order.
     """
-    by.require_change(Level.READ)
-    _lock_live(by, reply)
-    rules.check_creator(reply, by.user)
+    access.require_change(Level.READ)
+    _lock_live(access, reply)
+    rules.check_creator(reply, access.user)
     reply.thread.blank_reply(reply)
-    record(Kind.REPLY_DELETED, actor=by.user, about=reply)
+    record(Kind.REPLY_DELETED, actor=access.user, about=reply)
 
 
 @transaction.atomic
-def moderate_reply(*, by: RepoAccess, reply: Reply) -> None:
+def moderate_reply(*, access: RepoAccess, reply: Reply) -> None:
     """Empty anybody's reply, as staff; see `delete_reply`. The event has `moderated: true`.
 
     Errors: 403 `staff_required`, 409 `reply_already_deleted`.
     """
-    by.principal.check_staff()
-    by.require_change(Level.READ)
-    _lock_live(by, reply)
+    access.principal.check_staff()
+    access.require_change(Level.READ)
+    _lock_live(access, reply)
     reply.thread.blank_reply(reply)
-    record(Kind.REPLY_DELETED, actor=by.user, about=reply, data={"moderated": True})
+    record(Kind.REPLY_DELETED, actor=access.user, about=reply, data={"moderated": True})
 
 
-def _lock_existing(by: RepoAccess, thread: Thread) -> None:
+def _lock_existing(access: RepoAccess, thread: Thread) -> None:
     """Lock the thread; 404 if another request has deleted it in the meantime."""
-    by.check_holds(thread)
+    access.check_holds(thread)
     lock(thread)
     if thread.deleted_at is not None:
         raise plain_error(404)
 
 
-def _lock_live(by: RepoAccess, reply: Reply) -> None:
+def _lock_live(access: RepoAccess, reply: Reply) -> None:
     """Lock the thread, then the reply; 404 as in `_lock_existing`, 409 `reply_already_deleted`."""
-    _lock_existing(by, reply.thread)
+    _lock_existing(access, reply.thread)
     lock(reply)
     rules.check_not_deleted(reply)
 

@@ -43,12 +43,12 @@ def written_by(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
     return rows.filter(created_by__in=people.values("pk"))
 
 
-def delete_thread(*, by: Principal, row: Thread) -> None:
-    actions.delete_thread(by=access_to(by, row.repo), thread=row)
+def delete_thread(*, principal: Principal, row: Thread) -> None:
+    actions.delete_thread(access=access_to(principal, row.repo), thread=row)
 
 
-def moderate(*, by: Principal, row: Reply) -> None:
-    actions.moderate_reply(by=access_to(by, row.thread.repo), reply=row)
+def moderate(*, principal: Principal, row: Reply) -> None:
+    actions.moderate_reply(access=access_to(principal, row.thread.repo), reply=row)
 
 
 class StatusFilter(Choices):
@@ -88,7 +88,7 @@ class ThreadAdmin(StaffAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return Thread.objects.existing().select_related(*self.list_select_related)
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if "/" not in text:
             return written_by(rows, text)
         path, number = split(text)
@@ -137,7 +137,7 @@ class ReplyAdmin(StaffAdmin):
         rows = Reply.objects.filter(thread__deleted_at=None)
         return rows.select_related(*self.list_select_related)
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if "/" not in text:
             return written_by(rows, text)
         path, number = split(text)

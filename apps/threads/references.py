@@ -53,14 +53,14 @@ class LinkTarget:
     """The id of the target's repository, if it is another one: only its readers get the link."""
 
 
-def urls(by: RepoAccess, base: str, texts: Iterable[str]) -> dict[str, str]:
+def urls(access: RepoAccess, base: str, texts: Iterable[str]) -> dict[str, str]:
     """The URLs of the references in these texts that the caller may follow, by reference text.
 
-    `texts`: the HTML that `markdown.render` made of texts in the repository of `by`, whose owner is
-    loaded. `base`: see `base_url`. Runs the queries of `link_targets`.
+    `texts`: the HTML that `markdown.render` made of texts in the repository, whose owner is loaded.
+    `base`: see `base_url`. Runs the queries of `link_targets`.
     """
-    readable = Repo.objects.visible_to(by.principal)
-    targets = link_targets([(by.repo, html) for html in texts], base, readable)
+    readable = Repo.objects.visible_to(access.principal)
+    targets = link_targets([(access.repo, html) for html in texts], base, readable)
     return {text: target.url for (_, text), target in targets.items()}
 
 
@@ -174,7 +174,7 @@ class ParsedTarget:
     commit: str = ""
 
 
-def check_links(by: RepoAccess, thread: Thread, links: Sequence[dict[str, str]]) -> None:
+def check_links(access: RepoAccess, thread: Thread, links: Sequence[dict[str, str]]) -> None:
     """422 `link_target_not_found` if a link of a reply in this thread has a target that does not
     exist, or that the caller may not read.
 
@@ -186,19 +186,19 @@ def check_links(by: RepoAccess, thread: Thread, links: Sequence[dict[str, str]])
         for link in links
         if link["kind"] in CHECKED_KINDS and not rules.is_web_address(link["target"])
     ]
-    targets = _parse_targets(by, thread, checked)
+    targets = _parse_targets(access, thread, checked)
     if targets is None or not _all_exist(targets):
         text = "links: A target is not there, or you may not read it."
         raise Invalid("link_target_not_found", text)
 
 
 def _parse_targets(
-    by: RepoAccess, thread: Thread, links: list[tuple[str, str]]
+    access: RepoAccess, thread: Thread, links: list[tuple[str, str]]
 ) -> list[ParsedTarget] | None:
     """The targets of links, given as kind and text; None if one is in no readable repository."""
     matches = [(kind, TARGET.fullmatch(text)) for kind, text in links]
     paths = {match["repo"].lower() for _, match in matches if match and match["repo"]}
-    repos = {"": by.repo, **_repos_by_path(Repo.objects.visible_to(by.principal), paths)}
+    repos = {"": access.repo, **_repos_by_path(Repo.objects.visible_to(access.principal), paths)}
     targets = []
     for kind, match in matches:
         repo = repos.get((match["repo"] or "").lower()) if match else None

@@ -139,8 +139,8 @@ def check_creator(reply: Reply, actor: User) -> None:
         raise Forbidden("not_creator", "Only the author of a reply may do this.")
 
 
-def check_may_edit_reply(reply: Reply, by: RepoAccess, fields: set[str]) -> None:
+def check_may_edit_reply(reply: Reply, access: RepoAccess, fields: set[str]) -> None:
     """403 `not_creator`. The thread's author and writers may set the status alone, too."""
-    may_set_status = by.level >= Level.WRITE or by.user.pk == reply.thread.created_by_id
+    may_set_status = access.level >= Level.WRITE or access.user.pk == reply.thread.created_by_id
     if not (fields == {"status"} and may_set_status):
-        check_creator(reply, by.user)
+        check_creator(reply, access.user)

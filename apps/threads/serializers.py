@@ -282,9 +282,9 @@ def shown_replies(
 
 
 def add_html(
-    by: RepoAccess, base: str, records: Sequence[dict[str, Any]], *sources: StoredHtml
+    access: RepoAccess, base: str, records: Sequence[dict[str, Any]], *sources: StoredHtml
 ) -> None:
-    """Add `body_html` to records of the repository of `by`, with links that the caller may follow.
+    """Add `body_html` to records of one repository, with links that the caller may follow.
 
     Renders the bodies that `sources` have no current HTML of. At most two queries, and those of
     `references.urls`.
@@ -298,7 +298,7 @@ def add_html(
         record["body_html"] = _html_within(left, record, stored)
         left -= _size(record["body_html"])
     rendered = [record for record in records if record["body_html"] is not None]
-    urls = references.urls(by, base, (record["body_html"] for record in rendered))
+    urls = references.urls(access, base, (record["body_html"] for record in rendered))
     for record in rendered:
         left += _size(record["body_html"])
         linked = markdown.with_links(record["body_html"], urls)

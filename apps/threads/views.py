@@ -13,7 +13,7 @@ from apps.core.access import Level
 from apps.core.lookup import Missing, get_or_missing
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
-from apps.core.rows import values_of
+from apps.core.statements import values_of
 from apps.core.views import ApiViewSet
 from apps.repos.access import RepoScoped
 from apps.threads import actions
@@ -147,7 +147,7 @@ class ThreadViewSet(BodyViewSet):
     @operation(Level.READ, request=CreateThread, response=ThreadRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Open a thread."""
-        thread = actions.create_thread(by=self.access, **self.validated_data)
+        thread = actions.create_thread(access=self.access, **self.validated_data)
         return self.record(thread)
 
     @operation(Level.READ, response=WholeThread, query=RenderQuery)
@@ -176,7 +176,7 @@ class ThreadViewSet(BodyViewSet):
 
         Of the thread of a pull, only the priority can be changed; the pull has the other fields.
         """
-        actions.update_thread(by=self.access, thread=self.thread, **self.validated_data)
+        actions.update_thread(access=self.access, thread=self.thread, **self.validated_data)
         return self.record(self.thread)
 
     @operation(
@@ -184,7 +184,7 @@ class ThreadViewSet(BodyViewSet):
     )
     def destroy(self) -> None:
         """Delete a thread. Its author may do so until somebody else replies, admins always."""
-        actions.delete_thread(by=self.access, thread=self.thread)
+        actions.delete_thread(access=self.access, thread=self.thread)
 
     def record(self, thread: Thread) -> dict[str, Any]:
         return thread_record(values_of(thread, THREAD_ROW), self.repo, self.base_url)
@@ -244,7 +244,7 @@ class ReplyViewSet(BodyViewSet):
     def create(self) -> dict[str, Any]:
         """Reply to a thread, or to a reply in it."""
         return self.record(
-            actions.create_reply(by=self.access, thread=self.thread, **self.validated_data)
+            actions.create_reply(access=self.access, thread=self.thread, **self.validated_data)
         )
 
     @operation(Level.READ, response=ReplyRecord, query=RenderQuery)
@@ -263,13 +263,13 @@ class ReplyViewSet(BodyViewSet):
 
         The thread's author and people with write access may also set the status alone.
         """
-        actions.update_reply(by=self.access, reply=self.reply, **self.validated_data)
+        actions.update_reply(access=self.access, reply=self.reply, **self.validated_data)
         return self.record(self.reply)
 
     @operation(Level.READ, status=204, errors=("not_creator", "reply_already_deleted"))
     def destroy(self) -> None:
         """Delete a reply, as its creator. Readers see a placeholder while it has live replies."""
-        actions.delete_reply(by=self.access, reply=self.reply)
+        actions.delete_reply(access=self.access, reply=self.reply)
 
     def record(self, reply: Reply) -> dict[str, Any]:
         return reply_record(values_of(reply, REPLY_ROW), self.thread.number)

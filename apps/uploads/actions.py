@@ -17,16 +17,16 @@ from apps.uploads.models import Upload
 logger = logging.getLogger(__name__)
 
 
-def create_upload(*, by: RepoAccess, filename: str, content: bytes) -> Upload:
+def create_upload(*, access: RepoAccess, filename: str, content: bytes) -> Upload:
     """Store a file for the readers of the repository. Every reader may.
 
     Errors: 413, 422 `unsupported_upload_type`, 409 `repo_archived`, 429 `upload_limit_reached`, 503
     if the disk fails. Locks the repository after the bytes are written.
     """
-    by.require_change(Level.READ)
+    access.require_change(Level.READ)
     rules.check_size(len(content))
     upload = Upload(
-        created_by=by.user,
+        created_by=access.user,
         filename=filename,
         content_type=rules.find_type(filename, content),
         size=len(content),
@@ -34,7 +34,7 @@ def create_upload(*, by: RepoAccess, filename: str, content: bytes) -> Upload:
     )
     try:
         with files.written(upload.sha256, content) as temporary:
-            return _add(by, upload, temporary)
+            return _add(access, upload, temporary)
     except OSError as error:
         if is_storage_full(error):
             raise
@@ -44,11 +44,11 @@ def create_upload(*, by: RepoAccess, filename: str, content: bytes) -> Upload:
 
 
 @final_transaction
-def _add(by: RepoAccess, upload: Upload, temporary: Path) -> Upload:
+def _add(access: RepoAccess, upload: Upload, temporary: Path) -> Upload:
     """Publish the file, then save the row. The file's lock prevents its removal in between."""
-    upload.repo = by.locked()
-    hold(f"uploads of person {by.user.pk}")
-    rules.check_share(by.user, upload.size)
+    upload.repo = access.locked()
+    hold(f"uploads of person {access.user.pk}")
+    rules.check_daily_limit(access.user, upload.size)
     hold(files.lock_name(upload.sha256))
     files.publish(temporary, upload.sha256)
     upload.save(force_insert=True)

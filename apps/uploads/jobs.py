@@ -15,14 +15,15 @@ from apps.uploads.models import AGE, Upload
 
 LEFTOVER = 3600.0
 """Seconds after which a temporary file is no longer in use."""
-AT_ONCE = 500
+BATCH = 500
 """Most rows that one transaction deletes, and most files that one query looks up."""
 
 
 def sweep_uploads(on_done: OnDone) -> bool:
     """Remove unused uploads, then files without a row, in batches of constant memory."""
     rows = remove_unused()
-    removed = remove_files_without_row() + files.remove_leftovers(LEFTOVER)
+    removed = sum(map(_remove_if_without_row, _without_row(files.stored())))
+    removed += files.remove_leftovers(LEFTOVER)
     if rows or removed:
         on_done(f"{rows} unused uploads and {removed} files removed")
     return False
@@ -42,18 +43,13 @@ def _remove_some_unused() -> int:
     upload is gone.
     """
     old = Upload.objects.filter(is_used=False, created_at__lt=timezone.now() - AGE)
-    rows = old.order_by("created_at").select_for_update(skip_locked=True)[:AT_ONCE]
+    rows = old.order_by("created_at").select_for_update(skip_locked=True)[:BATCH]
     return Upload.objects.filter(pk__in=[row.pk for row in rows]).delete()[0]
-
-
-def remove_files_without_row() -> int:
-    """Remove files without a row; return their number."""
-    return sum(_remove_if_without_row(digest) for digest in _without_row(files.stored()))
 
 
 def _without_row(digests: Iterable[str]) -> Iterator[str]:
     remaining = iter(digests)
-    while batch := list(islice(remaining, AT_ONCE)):
+    while batch := list(islice(remaining, BATCH)):
         used = set(Upload.objects.filter(sha256__in=batch).values_list("sha256", flat=True))
         yield from (digest for digest in batch if digest not in used)
 

@@ -10,16 +10,40 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.core.content_types import PICTURES, is_text
 from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import Invalid, PayloadTooLarge, TooMany
 from apps.core.json import quoted
-from apps.uploads.kinds import OTHER, TEXT, ending, type_of_content, type_of_name
 from apps.uploads.models import Upload
 
 SIZE_MAX = 10 * 1024 * 1024
 """Most bytes of one file."""
 DAY = dt.timedelta(days=1)
 NOT_IN_FILENAMES = re.compile(r"[/\\]")
+TEXT, OTHER = "text/plain", "application/octet-stream"
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Types that a browser may display; all others are attachments."""
+SIGNATURES = (
+    *((kind, PICTURES[kind]) for kind in sorted(IMAGES)),
+    ("application/pdf", re.compile(rb"%PDF-")),
+    ("application/zip", re.compile(rb"PK(?:\x03\x04|\x05\x06)")),
+    ("application/gzip", re.compile(rb"\x1f\x8b\x08")),
+)
+EXTENSIONS = {
+    "image/png": "png",
+    "image/jpeg": "jpg jpeg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "application/pdf": "pdf",
+    "application/zip": "zip docx xlsx pptx odt ods odp jar whl",
+    "application/gzip": "gz tgz",
+    TEXT: "txt text log md markdown rst adoc tex csv tsv json jsonl ipynb xml svg html htm css js "
+    "mjs ts jsx tsx py rb go rs c h cc cpp hpp cs java kt swift php pl lua r sh bash ps1 bat sql "
+    "diff patch yaml yml toml ini cfg conf eml asc pem",
+    OTHER: "bin bz2 xz zst 7z tar mp4 mov webm mp3 ogg wav pcap heic avif bmp tif tiff psd",
+}
+"""The extensions of each type. Markup is plain text: it is never displayed as a page."""
+TYPES = {extension: kind for kind, text in EXTENSIONS.items() for extension in text.split()}
 
 
 def filename_problem(name: str) -> str | None:
@@ -44,7 +68,7 @@ def find_type(filename: str, content: bytes) -> str:
     """
     by_name, by_content = type_of_name(filename), type_of_content(content)
     if by_name is None:
-        end = quoted(f".{ending(filename)}")
+        end = quoted(f".{extension(filename)}")
         raise Invalid(
             "unsupported_upload_type", f"filename: {end} files are not accepted; zip the file."
         )
@@ -54,7 +78,27 @@ def find_type(filename: str, content: bytes) -> str:
     return by_name
 
 
-def check_share(user: User, size: int) -> None:
+def extension(filename: str) -> str:
+    """The extension: `gz` of `logs.tar.GZ`, "" of `Makefile` and of `.gitignore`."""
+    stem, _, end = filename.rpartition(".")
+    return end.lower() if stem else ""
+
+
+def type_of_name(filename: str) -> str | None:
+    """The type for a name's extension, or text without one; None for an unknown extension."""
+    end = extension(filename)
+    return TYPES.get(end) if end else TEXT
+
+
+def type_of_content(content: bytes) -> str:
+    """The type for the first bytes, else text for UTF-8 without NUL, else `OTHER`."""
+    for kind, signature in SIGNATURES:
+        if signature.match(content):
+            return kind
+    return TEXT if is_text(content) else OTHER
+
+
+def check_daily_limit(user: User, size: int) -> None:
     """429 `upload_limit_reached` if this upload would exceed the user's daily limit.
 
     `Retry-After` tells when enough of the user's uploads are a day old. The caller holds the lock

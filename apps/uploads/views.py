@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from rest_framework.decorators import action
 
 from apps.accounts.authentication import SameOriginSession, TokenAuthentication
 from apps.accounts.principal import Principal
 from apps.core.access import Level
+from apps.core.conditional import not_modified
+from apps.core.files import inert_headers, pieces_of
 from apps.core.operation import operation
 from apps.core.parsers import UploadParser
 from apps.core.views import ApiViewSet
 from apps.repos.access import RepoScoped
-from apps.uploads import actions
+from apps.uploads import actions, files
 from apps.uploads.models import Upload
 from apps.uploads.queries import get_upload
-from apps.uploads.responses import content_response
+from apps.uploads.rules import IMAGES, TEXT
 from apps.uploads.serializers import CreateUpload, UploadRecord, upload_record
 
 FOR_PAGES = [TokenAuthentication, SameOriginSession]
 """Pages embed pictures, which browsers request with the session."""
+
+
+logger = logging.getLogger(__name__)
 
 
 class UploadsOfRepoViewSet(RepoScoped):
@@ -43,7 +50,7 @@ class UploadsOfRepoViewSet(RepoScoped):
         The upload is removed after a day unless a text of this repository contains its address.
         """
         upload = actions.create_upload(
-            by=self.access,
+            access=self.access,
             filename=self.validated_data["filename"],
             content=self.validated_data["content_base64"],
         )
@@ -77,3 +84,34 @@ class UploadViewSet(ApiViewSet):
         kind has the type `text/plain`.
         """
         return content_response(self.http_request, self.upload)
+
+
+def content_response(request: HttpRequest, upload: Upload) -> HttpResponseBase:
+    """The bytes, in pieces; 304 if If-None-Match matches. The caller has checked read access."""
+    headers = headers_of(upload)
+    if answer := not_modified(request, headers["ETag"], headers):
+        return answer
+    try:
+        file = files.path_of(upload.sha256).open("rb")
+    except FileNotFoundError:
+        logger.error("The file of upload %s is missing: %s", upload.uuid, upload.sha256)
+        raise Http404 from None
+    headers["Content-Length"] = str(upload.size)
+    if request.method == "HEAD":
+        file.close()
+        return HttpResponse(headers=headers)
+    return StreamingHttpResponse(pieces_of(file, request), headers=headers)
+
+
+def headers_of(upload: Upload) -> dict[str, str]:
+    """Headers: images are displayed, all else is an attachment; proxies may not transform it."""
+    charset = "; charset=utf-8" if upload.content_type == TEXT else ""
+    is_attachment = upload.content_type not in IMAGES
+    headers = inert_headers(
+        f"{upload.content_type}{charset}", upload.filename, is_attachment=is_attachment
+    )
+    return {
+        **headers,
+        "Cache-Control": f"{headers['Cache-Control']}, no-transform",
+        "ETag": f'"{upload.sha256}"',
+    }

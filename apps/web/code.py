@@ -10,6 +10,7 @@ from django.utils.safestring import mark_safe
 
 from apps.accounts.principal import Principal
 from apps.browse.names import path_fields, path_in_tree, revision, shown_path
+from apps.browse.pushers import pushers_of
 from apps.browse.serializers.commits import accounts_of
 from apps.browse.trees import (
     LastChanges,
@@ -26,6 +27,7 @@ from apps.repos.http.transfer_slots import caller_of
 from apps.repos.models import BRANCHES, TAGS, Repo
 from apps.threads import references
 from apps.web.addresses import path_address, resolved
+from apps.web.bylines import shown_person
 from apps.web.responses import PageRequest, page_number
 
 MENU_BRANCHES, MENU_TAGS = 100, 50
@@ -123,7 +125,7 @@ def folder_context(
     glue = "&" if "?" in address else "?"
     return {
         "entries": [shown_entry(location, one, changes) for one in found.entries],
-        "newest": newest_of(changes, access.principal),
+        "newest": newest_of(location.repo, changes, access.principal),
         "pages": {
             "next": f"{address}{glue}page={page + 1}" if found.has_more else None,
             "previous": f"{address}{glue}page={page - 1}" if page > 1 else None,
@@ -145,13 +147,15 @@ def shown_entry(location: Location, entry: Entry, changes: LastChanges) -> dict[
     }
 
 
-def newest_of(changes: LastChanges, principal: Principal) -> dict[str, Any] | None:
+def newest_of(repo: Repo, changes: LastChanges, principal: Principal) -> dict[str, Any] | None:
     """The commit above the list."""
     newest = changes.newest
     if newest is None:
         return None
-    account = accounts_of([newest.email], principal).get(newest.email.lower())
-    return {"commit": newest, "at": moment_of(newest.date), "account": account}
+    accounts = accounts_of([newest.email], principal)
+    push = pushers_of(repo, [newest.sha]).get(newest.sha)
+    person = shown_person(newest.name, newest.email, accounts, push)
+    return {"commit": newest, "at": moment_of(newest.date), **person}
 
 
 def shown_readme(access: RepoAccess, location: Location, readme: Readme) -> dict[str, Any]:

@@ -90,7 +90,7 @@ ENDINGS = {
     "zig": "zig",
 }
 """File name endings by Pygments' name of the language. Code blocks in Markdown may have the same
-languages (`apps/core/highlighting.py`).
+languages (`apps/core/lexers.py`).
 """
 LANGUAGE_OF_ENDING = {end: language for language, ends in ENDINGS.items() for end in ends.split()}
 LANGUAGE_OF_NAME = {

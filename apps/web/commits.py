@@ -11,12 +11,14 @@ from django.http import HttpResponse
 from apps.accounts.principal import Principal
 from apps.browse.commits import History, SingleCommit, read_commit
 from apps.browse.names import Revision, invalid_ref, pulls_of_code, shown_path
+from apps.browse.pushers import Push, pushers_of
 from apps.browse.serializers.commits import accounts_of
-from apps.git.log import Commit, Signature
+from apps.git.log import Commit
 from apps.git.repo import is_sha
 from apps.repos.access import RepoAccess
 from apps.repos.models import Repo
 from apps.web.addresses import history_address, path_address
+from apps.web.bylines import shown_person
 from apps.web.code import find_location, moment_of, ref_menu, who_asks
 from apps.web.decorators import repo_page
 from apps.web.diffs import Difference, shown_difference
@@ -45,33 +47,29 @@ def commits(request: PageRequest, access: RepoAccess) -> HttpResponse:
         all_commits=history_address(repo, b"", location.ref),
         menu=ref_menu(repo, location.shown_ref),
         page=page,
-        days=days_of(page["results"], access.principal),
+        days=days_of(repo, page["results"], access.principal),
     )
 
 
-def days_of(commits: Sequence[Commit], principal: Principal) -> list[dict[str, Any]]:
-    """The commits under the days on which they were made; one query says whose they are."""
+def days_of(repo: Repo, commits: Sequence[Commit], principal: Principal) -> list[dict[str, Any]]:
+    """The commits under the days on which they were made; two queries for accounts and pushers."""
     accounts = accounts_of((one.author.email for one in commits), principal)
-    shown = [shown_commit(one, accounts) for one in commits]
+    pushers = pushers_of(repo, [one.sha for one in commits])
+    shown = [shown_commit(one, accounts, pushers.get(one.sha)) for one in commits]
     return [
         {"date": date, "commits": list(group)}
         for date, group in groupby(shown, key=lambda one: one["at"].date())
     ]
 
 
-def shown_commit(commit: Commit, accounts: dict[str, Any]) -> dict[str, Any]:
+def shown_commit(commit: Commit, accounts: dict[str, Any], push: Push | None) -> dict[str, Any]:
     """What one line of a list needs."""
     return {
         "sha": commit.sha,
         "subject": commit.subject or "(no message)",
-        **shown_person(commit.author, accounts),
+        **shown_person(commit.author.name, commit.author.email, accounts, push),
         "at": moment_of(commit.committer.date),
     }
-
-
-def shown_person(signature: Signature, accounts: dict[str, Any]) -> dict[str, Any]:
-    """Who has signed a commit; `account` is a row of `accounts_of`, or None."""
-    return {"name": signature.name, "account": accounts.get(signature.email.lower())}
 
 
 @repo_page()
@@ -82,19 +80,19 @@ def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
     repo, who = access.repo, who_asks(request)
     single = read_commit(repo, sha, who)
     found = single.commit
-    people = [found.author, found.committer]
-    accounts = accounts_of((one.email for one in people), access.principal)
+    author, committer = found.author, found.committer
+    accounts = accounts_of([author.email, committer.email], access.principal)
+    push = pushers_of(repo, [sha]).get(sha)
     return render_repo_page(
         request,
         access,
         "commit",
         tab="code",
-        commit=shown_commit(found, accounts),
+        commit=shown_commit(found, accounts, push),
         body=body_of(found),
-        author=shown_person(found.author, accounts),
-        authored_at=moment_of(found.author.date),
-        committer=shown_person(found.committer, accounts),
-        is_same_person=found.author.email == found.committer.email,
+        authored_at=moment_of(author.date),
+        committer=shown_person(committer.name, committer.email, accounts, push),
+        is_same_person=author.email == committer.email,
         parents=found.parents,
         is_signed=single.is_signed,
         pulls=pulls_of_code().numbers_with(repo, sha),

@@ -70,7 +70,7 @@ def comparison_context(
         "ahead": comparison.ahead,
         "behind": comparison.behind,
         "source": ends.source,
-        "days": days_of(comparison.commits, access.principal),
+        "days": days_of(ends.source, comparison.commits, access.principal),
         "more_commits": comparison.ahead - len(comparison.commits),
         "diff": shown_difference(request, difference),
     }

@@ -19,7 +19,7 @@ from django.views.decorators.gzip import gzip_page
 from apps.accounts.access import UserAccess
 from apps.core.access import Level
 from apps.core.errors import Forbidden, as_api_error, plain_error
-from apps.core.sessions import prolong
+from apps.core.requests import prolong
 from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.repos.queries import list_repos
 from apps.site.limits import BY_ADDRESS, throttle_page, throttle_reading

@@ -20,7 +20,7 @@ from apps.accounts import rules
 from apps.accounts.models import EMAIL_MAX, Theme, User
 from apps.accounts.principal import Principal
 from apps.accounts.serializers import CreateInvite, CreateToken, UpdateSelf
-from apps.core.changes import compare_with_what_was_shown
+from apps.core.changes import compare_with_page
 from apps.core.durations import parse_future
 from apps.core.errors import ApiError, Invalid, as_api_error, is_storage_full
 from apps.core.serializers import RequestSerializer, RuleCharField
@@ -140,7 +140,7 @@ class EditForm(PageForm):
         super().__init__(request, **initial)
         # The typed values of an outdated or previewed form are initial values, not submitted ones.
         if not (self.is_outdated or self.is_preview):
-            compare_with_what_was_shown(self)
+            compare_with_page(self)
 
     def changes(self) -> dict[str, Any]:
         """The values that the person has changed on the page, even on an outdated one."""

@@ -26,10 +26,9 @@ from apps.events.pagination import PAST_ALL
 from apps.events.queries import PingRow, list_pings, newest_events, ping_row, ping_values
 from apps.events.sentences import short_path
 from apps.events.serializers import activity_record, event_records
-from apps.pulls import progress
+from apps.pulls import queries
 from apps.pulls.models import Pull, PullStatus
-from apps.pulls.progress import OwnPull
-from apps.pulls.queries import with_open_pulls
+from apps.pulls.queries import OwnPull, with_open_pulls
 from apps.repos.queries import list_own_repos, list_readable_repos
 from apps.site.models import SiteSettings
 from apps.teams.queries import list_teams
@@ -114,14 +113,14 @@ def inbox(request: PageRequest) -> HttpResponse:
 def read_ping(request: PageRequest, uid: str) -> HttpResponse:
     """Mark a ping as read, and go back to the list."""
     pings = list_pings(request.principal)
-    actions.read_ping(by=request.principal, ping=get_object_or_404(pings, uuid=uid))
+    actions.read_ping(principal=request.principal, ping=get_object_or_404(pings, uuid=uid))
     return back_to_list(request)
 
 
 @page(Level.NONE, methods=POST, throttle="pings")
 def read_all(request: PageRequest) -> HttpResponse:
     """Mark all pings as read, those on other pages of the list included."""
-    actions.read_all_pings(by=request.principal)
+    actions.read_all_pings(principal=request.principal)
     messages.success(request, "All pings marked as read.")
     return back_to_list(request)
 
@@ -141,7 +140,7 @@ def own_pulls(request: PageRequest) -> HttpResponse:
         raise Invalid("validation_failed", f"show: must be one of {', '.join(SHOWS)}.")
     if show == "done":
         page = page_of(
-            request, page_number(request), progress.list_ended(request.principal), ended_row
+            request, page_number(request), queries.list_ended(request.principal), ended_row
         )
     else:
         page = {"results": waiting_rows(request.principal)[show == "others"]}
@@ -185,9 +184,9 @@ class Row:
 
 def waiting_rows(principal: Principal) -> tuple[list[Row], list[Row]]:
     """The pulls waiting for the person, and the person's pulls waiting for others; five queries."""
-    yours = [awaiting_row(pull) for pull in progress.pulls_awaiting(principal, MOST)]
+    yours = [awaiting_row(pull) for pull in queries.pulls_awaiting(principal, MOST)]
     others: list[Row] = []
-    for own in progress.own_pulls(principal, MOST):
+    for own in queries.own_pulls(principal, MOST):
         is_yours, row = own_row(own)
         (yours if is_yours else others).append(row)
     return joined_rows(yours), joined_rows(others)

@@ -12,11 +12,11 @@ from django.http import HttpResponse
 from apps.core.access import Level
 from apps.core.errors import ApiError, Invalid, Unavailable
 from apps.core.pagination import count_parameter
-from apps.core.rows import values_of
+from apps.core.statements import values_of
 from apps.events.kinds import Kind, words_of
 from apps.events.models import Event
 from apps.git.run import GitError
-from apps.pulls import actions, contents
+from apps.pulls import actions, versions
 from apps.pulls.approval import (
     Approval,
     Eligibility,
@@ -116,7 +116,7 @@ def new_pull(request: PageRequest, access: RepoAccess) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            pull = actions.create_pull(by=access, **form.cleaned_data)
+            pull = actions.create_pull(access=access, **form.cleaned_data)
             return redirect_to_path(f"/{repo.path}/pulls/{pull.number}")
     names = repo.refs.filter(full_name__startswith=BRANCHES).order_by("-updated_at")
     recent = names.values_list("full_name", flat=True)[:MOST_BRANCHES]
@@ -298,7 +298,7 @@ def review(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
         head_sha = values.pop("expected_head_sha") or None
         with form.refusals():
             review = actions.create_review(
-                by=access, pull=pull, expected_head_sha=head_sha, **values
+                access=access, pull=pull, expected_head_sha=head_sha, **values
             )
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}#review-{review.uuid}")
     return show_pull(request, access, pull, 1, review_form=form)
@@ -310,7 +310,7 @@ def merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse
     pull, form = get_pull(access.repo, number), MergeForm(request)
     if form.is_valid():
         with form.refusals():
-            actions.merge_pull(by=access, pull=pull, **form.cleaned_data)
+            actions.merge_pull(access=access, pull=pull, **form.cleaned_data)
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}#verdict")
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
 
@@ -322,7 +322,7 @@ def status(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
     if form.is_valid():
         with form.refusals():
             actions.update_pull(
-                by=access, pull=pull, status=PullStatus(form.cleaned_data["status"])
+                access=access, pull=pull, status=PullStatus(form.cleaned_data["status"])
             )
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
@@ -336,7 +336,7 @@ def edit_pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResp
     form = EditPull(request, title=pull.thread.title, body=pull.thread.body)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_pull(by=access, pull=pull, **form.changes())
+            actions.update_pull(access=access, pull=pull, **form.changes())
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
     return form.render_page(request, "edit_pull", pull=pull, **repo_context(access, "pulls"))
 
@@ -345,15 +345,15 @@ def edit_pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResp
 def pull_commits(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """The commits of a pull, oldest first."""
     pull = get_pull(access.repo, number)
-    version = contents.get_version(pull, None)
-    commits = contents.commits_of(version, who_asks(request)) if version else []
+    version = versions.get_version(pull, None)
+    commits = versions.commits_of(version, who_asks(request)) if version else []
     return render_repo_page(
         request,
         access,
         "pull_commits",
         tab="pulls",
         **pull_header(access, pull, "commits"),
-        days=days_of(commits, access.principal),
+        days=days_of(access.repo, commits, access.principal),
         left_out=(version.commit_count or 0) - len(commits) if version else 0,
     )
 
@@ -362,12 +362,12 @@ def pull_commits(request: PageRequest, access: RepoAccess, number: int) -> HttpR
 def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """The changes of a pull; with `?from=`, those since that version of it."""
     pull = get_pull(access.repo, number)
-    version = contents.get_version(pull, None)
+    version = versions.get_version(pull, None)
     since = None
     if "from" in request.GET:
-        since = contents.get_version(pull, count_parameter(request.GET, "from", 1))
+        since = versions.get_version(pull, count_parameter(request.GET, "from", 1))
     difference = difference_of(request, version, since) if version else None
-    versions = [*contents.list_versions(pull).order_by("-version")[:MOST_VERSIONS]]
+    newest = [*versions.list_versions(pull).order_by("-version")[:MOST_VERSIONS]]
     return render_repo_page(
         request,
         access,
@@ -377,7 +377,7 @@ def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
         diff=difference and shown_difference(request, difference),
         since=since,
         is_rebased=bool(version and since and since.merge_base_sha != version.merge_base_sha),
-        versions=versions[1:],
+        versions=newest[1:],
     )
 
 
@@ -402,9 +402,9 @@ def difference_of(
     """The changes of a version, or its difference to an earlier one; 422, 503."""
     repo, throttle_key = version.pull.repo, who_asks(request)
     if since is None:
-        listing = contents.files_of(version, throttle_key)
+        listing = versions.files_of(version, throttle_key)
     else:
-        listing = contents.files_between(since, version, throttle_key)
+        listing = versions.files_between(since, version, throttle_key)
     counted = version if since is None else None
     return Difference(
         repo=repo,
@@ -422,7 +422,7 @@ def difference_of(
     )
 
 
-def count_lines(listing: contents.Listing, kind: str) -> int:
+def count_lines(listing: versions.Listing, kind: str) -> int:
     """The number of added, or deleted, lines in the listed files."""
     return sum(getattr(file, kind) or 0 for file in listing.files)
 
@@ -436,7 +436,7 @@ def inline_changes(request: PageRequest, pull: Pull) -> dict[str, Any] | None:
     if pull.additions + pull.deletions > INLINE_ROWS:
         return None
     try:
-        version = contents.get_version(pull, None, with_files=True)
+        version = versions.get_version(pull, None, with_files=True)
         if version is None:
             return None
         difference = replace(difference_of(request, version, None), waits=False)

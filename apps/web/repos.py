@@ -103,7 +103,7 @@ def new_repo(request: PageRequest) -> HttpResponse:
         with form.refusals():
             values = dict(form.cleaned_data)
             space = open_space(request.principal, values.pop("owner"))
-            repo = actions.create_repo(by=space, **values)
+            repo = actions.create_repo(access=space, **values)
             return redirect_to_path(f"/{repo.path}")
     return form.render_page(request, "new_repo")
 
@@ -121,7 +121,7 @@ def forks(request: PageRequest, access: RepoAccess) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             space = open_space(principal, form.cleaned_data["owner"])
-            fork = actions.create_fork(by=access, into=space)
+            fork = actions.create_fork(access=access, into=space)
             messages.success(request, f"Forking into {space.name} has started.")
             return redirect_to_path(f"/{repo.path}/forks#fork-{fork.uuid}")
     return form.render_page(request, "forks", page=page, **repo_context(access, "code"))
@@ -135,7 +135,7 @@ def repo_settings(request: PageRequest, access: RepoAccess) -> HttpResponse:
     form = RepoSettings(request, **{name: getattr(repo, name) for name in names})
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_repo(by=access, **form.changes())
+            actions.update_repo(access=access, **form.changes())
             return redirect_to_settings(request, repo.path, "Repository saved.")
         access = access.renewed()  # the header must not show refused values
     return show_settings(request, access, form)
@@ -146,7 +146,7 @@ def archive_repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """Archive or unarchive a repository."""
     form, archived = PageForm(request), request.POST.get("is_archived") == "true"
     with form.refusals():
-        actions.update_repo(by=access, is_archived=archived)
+        actions.update_repo(access=access, is_archived=archived)
         message = "archived" if archived else "unarchived"
         return redirect_to_settings(request, access.repo.path, f"Repository {message}.")
     return show_settings(request, access, form)
@@ -179,7 +179,7 @@ def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
     form = NewProtection(request, **defaults())
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            protection = actions.create_protection(by=access, **form.cleaned_data)
+            protection = actions.create_protection(access=access, **form.cleaned_data)
             return redirect_to_settings(
                 request, repo.path, f"{protection.branch} is now protected.", "/protections"
             )
@@ -218,7 +218,7 @@ def protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpRespo
     form = EditProtection(request, **values)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_protection(by=access, protection=row, **form.changes())
+            actions.update_protection(access=access, protection=row, **form.changes())
             return redirect_to_settings(
                 request, access.repo.path, f"Protection of {row.branch} saved.", "/protections"
             )
@@ -256,7 +256,7 @@ def delete_protection(request: PageRequest, access: RepoAccess, uid: UUID) -> Ht
     protection, form = get_protection(access, uid), PageForm(request)
     if request.method == "POST":
         with form.refusals():
-            actions.delete_protection(by=access, protection=protection)
+            actions.delete_protection(access=access, protection=protection)
             message = f"{protection.branch} is no longer protected."
             return redirect_to_settings(request, access.repo.path, message, "/protections")
     context = settings_context(access, "protections")
@@ -270,7 +270,7 @@ def add_approver(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpRes
     if form.is_valid():
         with form.refusals():
             user = named_user(form.cleaned_data["username"])
-            actions.add_approver(by=access, protection=protection, user=user)
+            actions.add_approver(access=access, protection=protection, user=user)
             below = f"/protections/{protection.uuid}"
             return redirect_to_settings(
                 request, access.repo.path, f"{user.username} added as an approver.", below
@@ -288,7 +288,7 @@ def remove_approver(
     approver.protection = protection
     if request.method == "POST":
         with form.refusals():
-            actions.remove_approver(by=access, approver=approver)
+            actions.remove_approver(access=access, approver=approver)
             message, below = (
                 f"{approver.user.username} removed as an approver.",
                 f"/protections/{protection.uuid}",

@@ -56,7 +56,7 @@ def account(request: PageRequest) -> HttpResponse:
             with form.refusals():
                 check_email(email)
                 gone = "" if moved and not email else None
-                actions.update_user(by=request.principal, user=user, email=gone, **changed)
+                actions.update_user(principal=request.principal, user=user, email=gone, **changed)
                 messages.success(request, "Account saved.")
                 if moved and email:
                     messages.success(request, send_confirmation(user, email))
@@ -77,7 +77,7 @@ def appearance(request: PageRequest) -> HttpResponse:
         with form.refusals():
             chosen = {**form.cleaned_data, "theme": Theme(form.cleaned_data["theme"])}
             if request.principal.is_signed_in:
-                actions.update_user(by=request.principal, user=request.user, **chosen)
+                actions.update_user(principal=request.principal, user=request.user, **chosen)
             messages.success(request, "Saved.")
             return remember_theme(redirect_to("appearance"), chosen["theme"])
     return form.render_page(request, "appearance")
@@ -90,7 +90,7 @@ def confirm_email(request: PageRequest) -> HttpResponse:
     email = proven_address(request.user, proof)
     if request.method == "POST":
         with form.refusals():
-            actions.confirm_email(by=request.principal, proof=proof)
+            actions.confirm_email(principal=request.principal, proof=proof)
             messages.success(request, "E-mail address confirmed.")
             return redirect_to("settings")
     return keep_secret(form.render_page(request, "confirm_email", email=email, token=proof))
@@ -107,7 +107,7 @@ def unsubscribe(request: PageRequest) -> HttpResponse:
     proof = parameter(request, "token")
     user, done = person_of_unsubscribe(proof), request.method == "POST"
     if done:
-        actions.update_user(by=Principal(user), user=user, wants_mail=False)
+        actions.update_user(principal=Principal(user), user=user, wants_mail=False)
     return keep_secret(render_page(request, "unsubscribe", token=proof, done=done))
 
 
@@ -118,7 +118,7 @@ def tokens(request: PageRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             _, text = actions.create_token(
-                by=request.principal, owner=request.user, **form.cleaned_data
+                principal=request.principal, owner=request.user, **form.cleaned_data
             )
     page = page_of(request, number, list_tokens(request.user), token_row)
     answer = render_page(
@@ -138,7 +138,7 @@ def revoke_token(request: PageRequest, uid: UUID) -> HttpResponse:
     """Revoke a token, for good. A GET asks for confirmation."""
     token = get_object_or_404(list_tokens(request.user), uuid=uid)
     if request.method == "POST":
-        actions.revoke_token(by=request.principal, token=token)
+        actions.revoke_token(principal=request.principal, token=token)
         messages.success(request, f"Token {token.name} revoked.")
         return redirect_to("tokens")
     return render_page(request, "revoke_token", **token_row(token))
@@ -156,7 +156,7 @@ def invites(request: PageRequest) -> HttpResponse:
     form = NewInvite(request)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.create_invite(by=request.principal, **form.cleaned_data)
+            actions.create_invite(principal=request.principal, **form.cleaned_data)
             messages.success(request, "Invite created. Copy its link and send it.")
             return redirect_to("invites")
     rows = own_invites(request)
@@ -170,7 +170,7 @@ def delete_invite(request: PageRequest, uid: UUID) -> HttpResponse:
     check_invites_open(request.principal)
     invite = get_object_or_404(own_invites(request), uuid=uid)
     if request.method == "POST":
-        actions.delete_invite(by=request.principal, invite=invite)
+        actions.delete_invite(principal=request.principal, invite=invite)
         messages.success(request, "Invite deleted.")
         return redirect_to("invites")
     return keep_secret(render_page(request, "delete_invite", invite=invite))

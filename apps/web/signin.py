@@ -86,7 +86,7 @@ def signup(request: PageRequest) -> HttpResponse:
                 values = {
                     name: form.cleaned_data[name] for name in ("username", "email", "password")
                 }
-                user = actions.sign_up(by=ANONYMOUS, invite=invite, **values)
+                user = actions.sign_up(principal=ANONYMOUS, invite=invite, **values)
                 start_session(request, user)
                 messages.success(request, send_confirmation(user, values["email"]))
                 return remember_browser(request, redirect_to("home"), user)
@@ -193,7 +193,7 @@ def set_password(form: NewPassword, principal: Principal) -> bool:
     """Set the password of the form; False if it was refused, then the form has the reason."""
     with form.refusals():
         password = form.cleaned_data["password"]
-        actions.change_password(by=principal, user=principal.user, password=password)
+        actions.change_password(principal=principal, user=principal.user, password=password)
     return not form.errors
 
 

@@ -44,7 +44,7 @@ def new_team(request: PageRequest) -> HttpResponse:
     form = NewTeam(request)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            team = actions.create_team(by=request.principal, **form.cleaned_data)
+            team = actions.create_team(principal=request.principal, **form.cleaned_data)
             messages.success(request, f"Team {team.slug} created. You are its owner.")
             return redirect_to_path(f"/{team.path}")
     return form.render_page(request, "new_team")
@@ -71,7 +71,7 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             user = named_user(form.cleaned_data["username"])
-            actions.add_member(by=access, user=user, role=form.cleaned_data["role"])
+            actions.add_member(access=access, user=user, role=form.cleaned_data["role"])
             messages.success(request, f"{user.username} added to the team.")
             return redirect_to_path(f"/{access.team.path}/~members")
     page = page_of(request, page_number(request), list_members(access.team))
@@ -96,7 +96,7 @@ def set_role(request: PageRequest, access: TeamAccess, member: str) -> HttpRespo
     """Change the role of a member."""
     membership, form = get_member(access, member), SetRole(request)
     if form.is_valid():
-        actions.update_member(by=access, member=membership, role=form.cleaned_data["role"])
+        actions.update_member(access=access, member=membership, role=form.cleaned_data["role"])
         messages.success(request, f"{membership.user.username} is now {membership.role}.")
     return redirect_to_path(f"/{access.team.path}/~members")
 
@@ -111,7 +111,7 @@ def remove_member(request: PageRequest, access: TeamAccess, member: str) -> Http
     if not own:
         check_may_set(access, membership.role)
     if request.method == "POST":
-        actions.remove_member(by=access, member=membership)
+        actions.remove_member(access=access, member=membership)
         message = "You have left the team." if own else f"{membership.user.username} is removed."
         messages.success(request, message)
         return redirect_to_path("/teams" if own else f"/{access.team.path}/~members")
@@ -128,7 +128,7 @@ def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
     form = TeamSettings(request, **values)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_team(by=access, **(values | form.changes()))
+            actions.update_team(access=access, **(values | form.changes()))
             messages.success(request, "Team saved.")
             return redirect_to_path(f"/{team.path}/~settings")
         team.refresh_from_db()  # the header must not show refused values
@@ -142,7 +142,7 @@ def deactivate_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
     if request.method == "POST":
         with form.refusals():
             active = request.POST.get("is_active") == "true"
-            actions.update_team(by=access, name=team.name, slug=team.slug, is_active=active)
+            actions.update_team(access=access, name=team.name, slug=team.slug, is_active=active)
             message = "activated" if active else "deactivated"
             messages.success(request, f"Team {message}.")
             return redirect_to_path(f"/{team.path}/~settings")

@@ -9,7 +9,7 @@ from django.http import Http404, HttpResponse, HttpResponseRedirect
 
 from apps.core.access import Level
 from apps.core.errors import Invalid
-from apps.core.rows import values_of
+from apps.core.statements import values_of
 from apps.pulls.queries import get_pull
 from apps.repos.access import RepoAccess
 from apps.threads import actions
@@ -75,7 +75,7 @@ def new_thread(request: PageRequest, access: RepoAccess) -> HttpResponse:
     form = ThreadForm(request, kind=KINDS[0])
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            thread = actions.create_thread(by=access, **form.cleaned_data)
+            thread = actions.create_thread(access=access, **form.cleaned_data)
             return redirect_to_path(address_of(access, thread))
     return form.render_page(request, "new_thread", **repo_context(access, "threads"))
 
@@ -137,7 +137,7 @@ def edit_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpRe
     form = EditThread(request, **values)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_thread(by=access, thread=thread, **form.changes())
+            actions.update_thread(access=access, thread=thread, **form.changes())
             return redirect_to_path(address_of(access, thread))
     return form.render_page(
         request, "edit_thread", thread=thread, **repo_context(access, "threads")
@@ -151,7 +151,7 @@ def delete_thread(request: PageRequest, access: RepoAccess, number: int) -> Http
     access.require_author_or(Level.ADMIN, thread.created_by_id, "thread")
     if request.method == "POST":
         with form.refusals():
-            actions.delete_thread(by=access, thread=thread)
+            actions.delete_thread(access=access, thread=thread)
             messages.success(request, f"Thread #{number} deleted.")
             return redirect_to_path(f"/{access.repo.path}/threads")
     return form.render_page(
@@ -188,7 +188,7 @@ def reply(request: PageRequest, access: RepoAccess, number: int, to: int = 0) ->
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             reply = actions.create_reply(
-                by=access, thread=thread, parent_reply_number=to or None, **form.cleaned_data
+                access=access, thread=thread, parent_reply_number=to or None, **form.cleaned_data
             )
             return redirect_to_path(address_of_reply(access, reply))
     page = page_of_reply(answered) if answered else page_number(request)
@@ -233,7 +233,7 @@ def edit_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -
     form = EditReply(request, kind=reply.kind, status=reply.status, body=reply.body)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_reply(by=access, reply=reply, **form.changes())
+            actions.update_reply(access=access, reply=reply, **form.changes())
             return redirect_to_path(address_of_reply(access, reply))
     return form.render_page(
         request, "edit_reply", reply=reply, kinds=REPLY_KINDS, **repo_context(access, "threads")
@@ -247,7 +247,7 @@ def delete_reply(request: PageRequest, access: RepoAccess, number: int, to: int)
     form = PageForm(request)
     if request.method == "POST":
         with form.refusals():
-            actions.delete_reply(by=access, reply=reply)
+            actions.delete_reply(access=access, reply=reply)
             messages.success(request, f"Reply {to} deleted.")
             here, below = address_of_reply(access, reply), reply.live_descendants
             return redirect_to_path(here if below else address_of(access, reply.thread))

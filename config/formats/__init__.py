@@ -1,1 +1,1 @@
-"""How the admin shows times: by the clock of UTC, the same everywhere."""
+"""The format of times in the admin: UTC in the same form everywhere."""

@@ -1,1 +1,1 @@
-"""What the OpenAPI document says beyond what the code declares: words, examples, typed events."""
+"""Parts of the OpenAPI document that the code does not declare: words, examples, typed events."""

@@ -1,6 +1,6 @@
-"""Typed events: one schema for each kind, told apart by `kind`, with its own `target` and `data`.
+"""Typed events: one schema for each kind, with its own `target` and `data`.
 
-An event is kept for good. So what was added to a kind later is not required of it.
+Events are stored for good. A field that a kind got later is not required: older events lack it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiSerializerExtension
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.core.serializers import RecordSerializer
@@ -19,7 +20,107 @@ from apps.repos.models import Visibility
 from apps.repos.serializers import RecordWithSettings
 from apps.teams.models import Role
 from apps.threads.models import ThreadStatus
-from config.openapi import targets
+
+
+def only(kind: str) -> serializers.ChoiceField:
+    """The kind of a target, a constant."""
+    return serializers.ChoiceField([kind])
+
+
+@extend_schema_field({"type": "integer", "deprecated": True})
+class FormerNumber(serializers.Field[Any, Any, Any, Any]):
+    """The former name of `number`."""
+
+    def __init__(self) -> None:
+        super().__init__(help_text="Former name of `number`: use that instead.")
+
+
+class TeamTarget(RecordSerializer):
+    kind = only("team")
+    slug = serializers.CharField(help_text="Slug of the team at that time.")
+
+
+class MemberTarget(RecordSerializer):
+    kind = only("member")
+    username = serializers.CharField()
+
+
+class RepoTarget(RecordSerializer):
+    kind = only("repo")
+    slug = serializers.CharField(help_text="Slug of the repository at that time.")
+
+
+class ForkTarget(RecordSerializer):
+    kind = only("fork")
+    uuid = serializers.UUIDField()
+
+
+class BranchTarget(RecordSerializer):
+    kind = only("branch")
+    name = serializers.CharField(help_text="Name of the branch.")
+
+
+class TagTarget(RecordSerializer):
+    kind = only("tag")
+    name = serializers.CharField(help_text="Name of the tag.")
+
+
+class ProtectionTarget(RecordSerializer):
+    kind = only("protection")
+    uuid = serializers.UUIDField()
+
+
+class ApproverTarget(RecordSerializer):
+    kind = only("approver")
+    uuid = serializers.UUIDField(help_text="UUID of the approver's account.")
+    protection_uuid = serializers.UUIDField()
+
+
+class PullTarget(RecordSerializer):
+    kind = only("pull")
+    number = serializers.IntegerField(help_text="Number of the pull.")
+
+
+class ReviewTarget(RecordSerializer):
+    kind = only("review")
+    uuid = serializers.UUIDField()
+    number = serializers.IntegerField(help_text="Number of the pull.")
+    pull_number = FormerNumber()
+
+
+class ThreadTarget(RecordSerializer):
+    kind = only("thread")
+    number = serializers.IntegerField(help_text="Number of the thread.")
+
+
+class ReplyTarget(RecordSerializer):
+    kind = only("reply")
+    number = serializers.IntegerField(help_text="Number of the reply in its thread.")
+    thread_number = serializers.IntegerField(help_text="Number of the thread or pull.")
+
+
+class TokenTarget(RecordSerializer):
+    kind = only("token")
+    uuid = serializers.UUIDField()
+
+
+class UserTarget(RecordSerializer):
+    kind = only("user")
+    username = serializers.CharField(help_text="Username of the account at that time.")
+
+
+class InviteTarget(RecordSerializer):
+    kind = only("invite")
+    uuid = serializers.UUIDField()
+
+
+class SiteSettingsTarget(RecordSerializer):
+    kind = only("site-settings")
+
+
+class RateLimitTarget(RecordSerializer):
+    kind = only("rate-limit")
+    uuid = serializers.UUIDField()
 
 
 class Changes(RecordSerializer):
@@ -27,7 +128,7 @@ class Changes(RecordSerializer):
 
 
 class TeamValues(RecordSerializer):
-    """Of a team, those that have changed."""
+    """The changed values of a team."""
 
     name = serializers.CharField(required=False)
     slug = serializers.CharField(required=False)
@@ -40,7 +141,7 @@ class TeamChanges(Changes):
 
 
 class RepoValues(RecordSerializer):
-    """Of a repository, those that have changed; a text as far as 1,000 characters."""
+    """The changed values of a repository; long texts are cut after 1,000 characters."""
 
     name = serializers.CharField(required=False)
     slug = serializers.CharField(required=False)
@@ -56,7 +157,7 @@ class RepoChanges(Changes):
 
 
 class UserValues(RecordSerializer):
-    """Of a person, those that have changed and that everybody may see."""
+    """The changed values of a person, as far as everybody may see them."""
 
     display_name = serializers.CharField(required=False)
     is_active = serializers.BooleanField(required=False)
@@ -171,61 +272,61 @@ class RateLimitChange(RateLimitData):
 
 Shape = tuple[type[RecordSerializer], type[RecordSerializer] | None]
 SHAPES: dict[Kind, Shape] = {
-    Kind.TEAM_CREATED: (targets.TeamTarget, None),
-    Kind.TEAM_UPDATED: (targets.TeamTarget, TeamChanges),
-    Kind.MEMBER_ADDED: (targets.MemberTarget, MemberData),
-    Kind.MEMBER_UPDATED: (targets.MemberTarget, MemberChange),
-    Kind.MEMBER_REMOVED: (targets.MemberTarget, MemberData),
-    Kind.REPO_CREATED: (targets.RepoTarget, None),
-    Kind.REPO_UPDATED: (targets.RepoTarget, RepoChanges),
-    Kind.FORK_CREATED: (targets.ForkTarget, None),
-    Kind.FORK_FAILED: (targets.ForkTarget, ForkFailure),
-    Kind.BRANCH_CREATED: (targets.BranchTarget, RefMoved),
-    Kind.BRANCH_PUSHED: (targets.BranchTarget, BranchMoved),
-    Kind.BRANCH_DELETED: (targets.BranchTarget, RefMoved),
-    Kind.TAG_CREATED: (targets.TagTarget, RefMoved),
-    Kind.TAG_DELETED: (targets.TagTarget, RefMoved),
-    Kind.COMMIT_FORGOTTEN: (targets.RepoTarget, ForgottenCommit),
-    Kind.PROTECTION_CREATED: (targets.ProtectionTarget, ProtectionData),
-    Kind.PROTECTION_UPDATED: (targets.ProtectionTarget, ProtectionChange),
-    Kind.PROTECTION_DELETED: (targets.ProtectionTarget, ProtectionData),
-    Kind.APPROVER_ADDED: (targets.ApproverTarget, ApproverData),
-    Kind.APPROVER_REMOVED: (targets.ApproverTarget, ApproverData),
-    Kind.PULL_CREATED: (targets.PullTarget, PullBranches),
-    Kind.PULL_UPDATED: (targets.PullTarget, Changes),
-    Kind.PULL_PUSHED: (targets.PullTarget, HeadMoved),
-    Kind.PULL_DRAFTED: (targets.PullTarget, PullStatusChange),
-    Kind.PULL_READIED: (targets.PullTarget, PullStatusChange),
-    Kind.PULL_CLOSED: (targets.PullTarget, PullStatusChange),
-    Kind.PULL_REOPENED: (targets.PullTarget, PullStatusChange),
-    Kind.PULL_MERGED: (targets.PullTarget, PullMerge),
-    Kind.REVIEW_CREATED: (targets.ReviewTarget, ReviewData),
-    Kind.REVIEW_UPDATED: (targets.ReviewTarget, ReviewChange),
-    Kind.REVIEW_DISMISSED: (targets.ReviewTarget, ReviewChange),
-    Kind.REVIEW_DELETED: (targets.ReviewTarget, ReviewData),
-    Kind.THREAD_CREATED: (targets.ThreadTarget, None),
-    Kind.THREAD_UPDATED: (targets.ThreadTarget, Changes),
-    Kind.THREAD_STATUS_CHANGED: (targets.ThreadTarget, ThreadStatusChange),
-    Kind.THREAD_DELETED: (targets.ThreadTarget, None),
-    Kind.REPLY_CREATED: (targets.ReplyTarget, None),
-    Kind.REPLY_UPDATED: (targets.ReplyTarget, Changes),
-    Kind.REPLY_DELETED: (targets.ReplyTarget, Moderation),
-    Kind.TOKEN_CREATED: (targets.TokenTarget, TokenName),
-    Kind.TOKEN_REVOKED: (targets.TokenTarget, TokenName),
-    Kind.TOKEN_DELETED: (targets.TokenTarget, TokenName),
-    Kind.USER_JOINED: (targets.UserTarget, None),
-    Kind.USER_UPDATED: (targets.UserTarget, UserChanges),
-    Kind.USER_DEACTIVATED: (targets.UserTarget, None),
-    Kind.INVITE_CREATED: (targets.InviteTarget, None),
-    Kind.INVITE_UPDATED: (targets.InviteTarget, Changes),
-    Kind.INVITE_ACCEPTED: (targets.InviteTarget, None),
-    Kind.INVITE_DELETED: (targets.InviteTarget, None),
-    Kind.SITE_SETTINGS_UPDATED: (targets.SiteSettingsTarget, Changes),
-    Kind.RATE_LIMIT_CREATED: (targets.RateLimitTarget, RateLimitData),
-    Kind.RATE_LIMIT_UPDATED: (targets.RateLimitTarget, RateLimitChange),
-    Kind.RATE_LIMIT_DELETED: (targets.RateLimitTarget, RateLimitData),
+    Kind.TEAM_CREATED: (TeamTarget, None),
+    Kind.TEAM_UPDATED: (TeamTarget, TeamChanges),
+    Kind.MEMBER_ADDED: (MemberTarget, MemberData),
+    Kind.MEMBER_UPDATED: (MemberTarget, MemberChange),
+    Kind.MEMBER_REMOVED: (MemberTarget, MemberData),
+    Kind.REPO_CREATED: (RepoTarget, None),
+    Kind.REPO_UPDATED: (RepoTarget, RepoChanges),
+    Kind.FORK_CREATED: (ForkTarget, None),
+    Kind.FORK_FAILED: (ForkTarget, ForkFailure),
+    Kind.BRANCH_CREATED: (BranchTarget, RefMoved),
+    Kind.BRANCH_PUSHED: (BranchTarget, BranchMoved),
+    Kind.BRANCH_DELETED: (BranchTarget, RefMoved),
+    Kind.TAG_CREATED: (TagTarget, RefMoved),
+    Kind.TAG_DELETED: (TagTarget, RefMoved),
+    Kind.COMMIT_FORGOTTEN: (RepoTarget, ForgottenCommit),
+    Kind.PROTECTION_CREATED: (ProtectionTarget, ProtectionData),
+    Kind.PROTECTION_UPDATED: (ProtectionTarget, ProtectionChange),
+    Kind.PROTECTION_DELETED: (ProtectionTarget, ProtectionData),
+    Kind.APPROVER_ADDED: (ApproverTarget, ApproverData),
+    Kind.APPROVER_REMOVED: (ApproverTarget, ApproverData),
+    Kind.PULL_CREATED: (PullTarget, PullBranches),
+    Kind.PULL_UPDATED: (PullTarget, Changes),
+    Kind.PULL_PUSHED: (PullTarget, HeadMoved),
+    Kind.PULL_DRAFTED: (PullTarget, PullStatusChange),
+    Kind.PULL_READIED: (PullTarget, PullStatusChange),
+    Kind.PULL_CLOSED: (PullTarget, PullStatusChange),
+    Kind.PULL_REOPENED: (PullTarget, PullStatusChange),
+    Kind.PULL_MERGED: (PullTarget, PullMerge),
+    Kind.REVIEW_CREATED: (ReviewTarget, ReviewData),
+    Kind.REVIEW_UPDATED: (ReviewTarget, ReviewChange),
+    Kind.REVIEW_DISMISSED: (ReviewTarget, ReviewChange),
+    Kind.REVIEW_DELETED: (ReviewTarget, ReviewData),
+    Kind.THREAD_CREATED: (ThreadTarget, None),
+    Kind.THREAD_UPDATED: (ThreadTarget, Changes),
+    Kind.THREAD_STATUS_CHANGED: (ThreadTarget, ThreadStatusChange),
+    Kind.THREAD_DELETED: (ThreadTarget, None),
+    Kind.REPLY_CREATED: (ReplyTarget, None),
+    Kind.REPLY_UPDATED: (ReplyTarget, Changes),
+    Kind.REPLY_DELETED: (ReplyTarget, Moderation),
+    Kind.TOKEN_CREATED: (TokenTarget, TokenName),
+    Kind.TOKEN_REVOKED: (TokenTarget, TokenName),
+    Kind.TOKEN_DELETED: (TokenTarget, TokenName),
+    Kind.USER_JOINED: (UserTarget, None),
+    Kind.USER_UPDATED: (UserTarget, UserChanges),
+    Kind.USER_DEACTIVATED: (UserTarget, None),
+    Kind.INVITE_CREATED: (InviteTarget, None),
+    Kind.INVITE_UPDATED: (InviteTarget, Changes),
+    Kind.INVITE_ACCEPTED: (InviteTarget, None),
+    Kind.INVITE_DELETED: (InviteTarget, None),
+    Kind.SITE_SETTINGS_UPDATED: (SiteSettingsTarget, Changes),
+    Kind.RATE_LIMIT_CREATED: (RateLimitTarget, RateLimitData),
+    Kind.RATE_LIMIT_UPDATED: (RateLimitTarget, RateLimitChange),
+    Kind.RATE_LIMIT_DELETED: (RateLimitTarget, RateLimitData),
 }
-"""What an event of each kind is about, and what its `data` holds: None for nothing."""
+"""The target of each kind of event and its `data`, None if it has none."""
 
 
 def schema_name(kind: str) -> str:
@@ -234,7 +335,7 @@ def schema_name(kind: str) -> str:
 
 
 def serializer_of(kind: Kind) -> type[EventRecord]:
-    """Describes an event of one kind."""
+    """The serializer that describes events of one kind."""
     target, data = SHAPES[kind]
     fields: dict[str, Any] = {"kind": serializers.ChoiceField([str(kind)]), "target": target()}
     if data is not None:
@@ -244,7 +345,7 @@ def serializer_of(kind: Kind) -> type[EventRecord]:
 
 # drf-spectacular writes no types at the hook that runs when this class is derived from.
 class AnyEvent(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
-    """An event is of one of the kinds; drf-spectacular finds this by itself."""
+    """Describes an event as one of the kinds; drf-spectacular finds this by itself."""
 
     target_class = EventRecord
 

@@ -1,11 +1,58 @@
-"""The hooks that drf-spectacular calls with the finished document, in the order of the settings."""
+"""The hooks that drf-spectacular calls with the finished document, in the order of the settings.
+
+The second adds the sentences of `glossary.py`, and an example wherever there is none. The example
+of a record consists of those of its properties, and stands once, in `components.examples`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
-from config.openapi.examples import describe
+from config.openapi.glossary import PARAMETERS, PROPERTIES, UUID
 from config.openapi.words import with_named_words
+
+FIELDS: dict[str, frozenset[str]] = {
+    name: frozenset(fields.split())
+    for name, fields in {
+        "TokenRecord": "uuid name expires_at username",
+        "NewTokenRecord": "uuid name expires_at username",
+        "TeamRecord": "name slug is_active",
+        "MemberRecord": "username role",
+        "RepoRecord": "name slug description visibility",
+        "ForkRecord": "uuid status created_at created_by_uuid created_by_username",
+        "PullRecord": "number title body source_branch target_branch status",
+        "ReviewRecord": "uuid status body",
+        "ProtectionRecord": "uuid branch",
+        "ThreadRecord": "number title body kind priority status",
+        "ReplyRecord": "number parent_reply_number kind status body links created_by_uuid "
+        "created_by_username",
+        "RateLimitRecord": "uuid scope max_requests window_seconds is_enabled",
+        "InviteRecord": "uuid email expires_at",
+        "SiteSettingsRecord": "rate_limits_enabled signup_invite_creators "
+        "signup_invite_max_per_24h signup_invite_min_account_age signups_enabled "
+        "signups_require_invite",
+        "UserRecord": "uuid username",
+        "Summary": "thread_title web_url api_url",
+    }.items()
+}
+"""The fields of records that the contract of the API names; all others are this server's own."""
+EVENT_FIELDS = frozenset(
+    ["id", "kind", "actor_user_uuid", "actor_user_username", "scopes", "summary", "created_at"]
+)
+"""The same for the schemas of all kinds of events, whose names end in `Event`."""
+MARK = "x-beyond-contract"
+"""Marks the properties that the contract does not name."""
+BY_FORMAT = {
+    "date-time": "2026-01-31T09:30:00.000000Z",
+    "date": "2026-01-31",
+    "uuid": UUID,
+    "uri": "https://guildhall.example.org/api/v1/teams",
+}
+JSON = "application/json"
+SCHEMAS = "#/components/schemas/"
+EXAMPLES = "#/components/examples/"
 
 
 def name_words(result: Any, generator: Any, request: Any, public: bool) -> Any:
@@ -14,5 +61,111 @@ def name_words(result: Any, generator: Any, request: Any, public: bool) -> Any:
 
 
 def add_words_and_examples(result: Any, generator: Any, request: Any, public: bool) -> Any:
-    """Say of each operation, parameter and property what it is, with an example."""
-    return describe(result)
+    """Describe parameters and properties, each with an example."""
+    Describer(result).run()
+    return result
+
+
+def record_of(schema: str) -> str:
+    """The name by which the glossary calls a schema: kinds of events are one, `Event`."""
+    return "Event" if schema.endswith("Event") else schema.removesuffix("Request")
+
+
+def glossary_key(schema: str, prop: str) -> str:
+    """The row of the glossary for a property: its own, or the one shared by all of its name."""
+    own = f"{record_of(schema)}.{prop}"
+    return own if own in PROPERTIES else prop
+
+
+def is_beyond(schema: str, field: str) -> bool:
+    """Whether the contract names the record of this schema, but not this field of it."""
+    fields = EVENT_FIELDS if schema.endswith("Event") else FIELDS.get(schema)
+    return fields is not None and field not in fields
+
+
+class Describer:
+    """Adds sentences and examples to one document."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+        self.schemas: dict[str, Any] = document["components"]["schemas"]
+        self.described: set[str] = set()
+        self.examples: dict[str, Any] = document["components"].setdefault("examples", {})
+
+    def run(self) -> None:
+        for name in self.schemas:
+            self.describe_schema(name)
+        for item in self.document["paths"].values():
+            for operation in item.values():
+                self.describe_operation(operation)
+
+    def describe_schema(self, name: str) -> dict[str, Any]:
+        """The schema of this name, described on the first call."""
+        schema: dict[str, Any] = self.schemas[name]
+        if name not in self.described:
+            self.described.add(name)
+            if "enum" in schema:
+                schema["examples"] = schema["enum"][:1]
+            for prop, inner in schema.get("properties", {}).items():
+                self.describe_property(name, prop, inner)
+        return schema
+
+    def describe_property(self, name: str, prop: str, schema: dict[str, Any]) -> None:
+        if is_beyond(name, prop):
+            schema[MARK] = True
+        text, example = PROPERTIES.get(glossary_key(name, prop), (None, None))
+        if text and "description" not in schema:
+            schema["description"] = text
+        if "$ref" not in str(schema) and "examples" not in schema:
+            is_given = example is not None and "const" not in schema
+            schema["examples"] = [example if is_given else self.example(schema)]
+
+    def describe_operation(self, operation: dict[str, Any]) -> None:
+        for parameter in operation.get("parameters", []):
+            name = parameter["name"]
+            row = PARAMETERS.get(f"{operation['tags'][0]}.{name}") or PARAMETERS.get(name)
+            text, example = row or (None, None)
+            if text:
+                parameter.setdefault("description", text)
+            schema = parameter["schema"]
+            if name == "Idempotency-Key":  # each request has its own
+                example = str(uuid5(NAMESPACE_URL, operation["operationId"]))
+            parameter["example"] = self.example(schema) if example is None else example
+        for media in self.media_of(operation):
+            name = media["schema"].get("$ref", "").removeprefix(SCHEMAS)
+            if name in self.schemas:
+                value = self.example(media["schema"])
+                self.examples.setdefault(name, {"value": value})
+                media["examples"] = {name: {"$ref": f"{EXAMPLES}{name}"}}
+
+    def media_of(self, operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The JSON of the request body, and of successful responses."""
+        responses = operation["responses"]
+        parts = [operation.get("requestBody", {})]
+        parts += [response for response in responses.values() if "examples" not in str(response)]
+        for part in parts:
+            if JSON in part.get("content", {}):
+                yield part["content"][JSON]
+
+    def example(self, schema: dict[str, Any]) -> Any:  # noqa: PLR0911 - one line for each sort
+        """A value that is valid for the schema."""
+        if "examples" in schema:
+            return schema["examples"][0]
+        if "$ref" in schema:
+            return self.example(self.describe_schema(schema["$ref"].removeprefix(SCHEMAS)))
+        if parts := schema.get("oneOf") or schema.get("allOf"):
+            return self.example(parts[0])
+        if "const" in schema:
+            return schema["const"]
+        if "enum" in schema:
+            return schema["enum"][0]
+        if "properties" in schema:
+            return {name: self.example(inner) for name, inner in schema["properties"].items()}
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            kind = next(name for name in kind if name != "null")
+        if kind == "array":
+            return [self.example(schema["items"])]
+        if schema.get("format") in BY_FORMAT:
+            return BY_FORMAT[schema["format"]]
+        return {"object": {}, "boolean": True, "integer": 1}.get(str(kind))

@@ -56,9 +56,9 @@ def test_without_a_token_the_way_in_is_told(api):
 
 def test_unknown_revoked_expired_and_deleted_tokens_are_one_answer(make, alice, bob, carol, sam):
     revoked, expired, deleted = (person.tokens.get() for person in (alice, bob, carol))
-    revoke_token(by=principal_of(alice), token=revoked)
+    revoke_token(principal=principal_of(alice), token=revoked)
     bob.tokens.filter(pk=expired.pk).update(expires_at=timezone.now())
-    delete_token(by=principal_of(carol), token=deleted)
+    delete_token(principal=principal_of(carol), token=deleted)
     texts = [make.token(person) for person in (alice, bob, carol)]
     texts += ["ght_unknown", make.token(sam)[:-1], make.token(sam) + "x", make.token(sam).upper()]
     details = {call(f"Bearer {text}").fails(401, "invalid_token") for text in texts}
@@ -75,7 +75,7 @@ def statements(authorization: str) -> list[str]:
 
 def test_the_time_that_a_refusal_takes_does_not_tell_what_a_token_was(make, alice, bob, carol):
     """The same statement runs for tokens that are unknown, revoked, expired or another person's."""
-    revoke_token(by=principal_of(alice), token=alice.tokens.get())
+    revoke_token(principal=principal_of(alice), token=alice.tokens.get())
     bob.tokens.update(expires_at=timezone.now())
     unknown = statements("Bearer ght_unknown")
     for person in (alice, bob):

@@ -133,7 +133,7 @@ def test_tokens_are_listed_without_secrets_and_revoked_by_uuid(manage, alice, bo
 
 
 def test_a_name_of_several_lines_or_of_control_characters_is_one_quoted_line(manage, bob):
-    create_token(by=principal_of(bob), owner=bob, name="lap\x1b[2J\ntop")
+    create_token(principal=principal_of(bob), owner=bob, name="lap\x1b[2J\ntop")
     lines = manage("list_tokens", "bob").splitlines()
     assert len(lines) == bob.tokens.count()
     assert lines[-1].endswith(r'"lap\u001b[2J\ntop"')

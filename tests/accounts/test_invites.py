@@ -38,13 +38,13 @@ def site(db: None) -> Any:
 
 def invite(by: User, **fields: Any) -> Invite:
     return actions.create_invite(
-        by=principal_of(by), **{"expires_at": timezone.now() + DAY, **fields}
+        principal=principal_of(by), **{"expires_at": timezone.now() + DAY, **fields}
     )
 
 
 def accepted(invite: Invite, username: str, email: str) -> User:
     return actions.sign_up(
-        by=ANONYMOUS, username=username, email=email, password=PASSWORD, invite=invite
+        principal=ANONYMOUS, username=username, email=email, password=PASSWORD, invite=invite
     )
 
 
@@ -105,7 +105,7 @@ def test_an_invite_is_changed_by_what_was_sent(api, sam, events):
 def test_an_invite_goes_from_pending_to_expired_and_back(api, sam):
     made = invite(sam)
     url = f"/signup-invites/{made.uuid}"
-    actions.update_invite(by=principal_of(sam), invite=made, expires_at=timezone.now())
+    actions.update_invite(principal=principal_of(sam), invite=made, expires_at=timezone.now())
     assert api(sam).get(url).gives()["status"] == "expired"
     with pytest.raises(ApiError, match="expired") as refused:
         accepted(made, "eve", "eve@x.org")
@@ -154,7 +154,9 @@ def three(api, sam) -> Api:
     for email, days in (("b@x.org", 2), ("", 1), ("A@x.org", 3)):
         made = invite(sam, email=email, expires_at=timezone.now() + days * DAY)
     eve = accepted(made, "Eve", "a@x.org")
-    actions.update_user(by=principal_of(sam), user=eve, display_name="Dr. Ö", email="eve@y.org")
+    actions.update_user(
+        principal=principal_of(sam), user=eve, display_name="Dr. Ö", email="eve@y.org"
+    )
     Invite.objects.filter(email="").update(expires_at=timezone.now())
     staff: Api = api(sam)
     return staff
@@ -253,9 +255,9 @@ def test_people_invite_where_the_site_says_so_and_handle_what_is_theirs(alice, b
     )
     assert not Invite.objects.visible_to(principal_of(bob))
     for act in (actions.update_invite, actions.delete_invite):
-        assert refusal(act, by=principal_of(bob), invite=own) == "staff_required"
-    actions.update_invite(by=principal_of(alice), invite=own, email="friend@x.org")
-    actions.delete_invite(by=principal_of(alice), invite=own)
+        assert refusal(act, principal=principal_of(bob), invite=own) == "staff_required"
+    actions.update_invite(principal=principal_of(alice), invite=own, email="friend@x.org")
+    actions.delete_invite(principal=principal_of(alice), invite=own)
     assert not Invite.objects.visible_to(principal_of(alice))
     site(signup_invite_min_account_age="1d", signup_invite_max_per_24h=2)
     assert refusal(invite, by=alice) == "account_too_young"

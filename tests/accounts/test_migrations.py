@@ -79,5 +79,5 @@ def test_people_who_were_there_get_proofs_that_end(before_the_versions):
     ann = User.objects.get()
     proof = address_proof(ann, "ann@example.org")
     assert proven_address(ann, proof) == "ann@example.org"
-    actions.confirm_email(by=Principal(ann), proof=proof)
+    actions.confirm_email(principal=Principal(ann), proof=proof)
     assert User.objects.get().credentials_version == 1

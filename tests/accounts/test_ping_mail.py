@@ -62,7 +62,7 @@ def thread(make, team_repo, alice, bob, settings):
     settings.SENDS_MAIL = True
     bob.email = "bob@example.org"
     bob.save()
-    actions.update_user(by=principal_of(bob), user=bob, wants_mail=True)
+    actions.update_user(principal=principal_of(bob), user=bob, wants_mail=True)
     return make.thread(team_repo, by=alice, title="Slow pushes")
 
 
@@ -101,10 +101,10 @@ def test_nobody_else_gets_mail(make, thread, alice, bob, settings):
     make.reply(thread, by=bob, body="@alice @bob")
     assert not PingMail.objects.exists()
     make.reply(thread, by=alice, body="@bob")
-    actions.update_user(by=principal, user=bob, email="")
+    actions.update_user(principal=principal, user=bob, email="")
     make.reply(thread, by=alice, body="@bob")
     assert work() == 0
-    actions.update_user(by=principal, user=bob, wants_mail=False)
+    actions.update_user(principal=principal, user=bob, wants_mail=False)
     bob.email = "bob@example.org"
     bob.save()
     assert not work()
@@ -117,7 +117,7 @@ def test_nobody_else_gets_mail(make, thread, alice, bob, settings):
 
 def test_who_changes_their_mind_before_it_is_sent_gets_none(make, thread, alice, bob):
     make.reply(thread, by=alice, body="@bob")
-    actions.update_user(by=principal_of(bob), user=bob, wants_mail=False)
+    actions.update_user(principal=principal_of(bob), user=bob, wants_mail=False)
     assert work() == 0
 
 
@@ -165,21 +165,21 @@ def test_what_was_read_or_may_not_be_read_any_more_is_not_told(
     Ping.objects.update(read_at=timezone.now())
     assert work() == 0
     make.reply(thread, by=alice, body="@bob")
-    remove_member(by=by, member=acme.members.get(user=bob))
+    remove_member(access=by, member=acme.members.get(user=bob))
     assert work() == 0
-    add_member(by=by, user=bob, role="member")
+    add_member(access=by, user=bob, role="member")
     assert work() == 1 and "added you to the team acme:" in str(mail.outbox[-1].body)
     assert mail.outbox[-1].subject == "[teams/acme] You were added to the team"
     make.reply(thread, by=alice, body="@bob")
-    delete_thread(by=access_of(alice, team_repo), thread=thread)
+    delete_thread(access=access_of(alice, team_repo), thread=thread)
     assert work() == 0
 
 
 def test_a_deactivated_account_gets_none(make, thread, alice, bob, sam):
     make.reply(thread, by=alice, body="@bob")
-    actions.deactivate_user(by=principal_of(sam), user=bob)
+    actions.deactivate_user(principal=principal_of(sam), user=bob)
     assert work() == 0
-    actions.reactivate_user(by=principal_of(sam), user=bob)
+    actions.reactivate_user(principal=principal_of(sam), user=bob)
     assert work() == 0
 
 
@@ -267,7 +267,7 @@ def test_a_hidden_repository_tells_no_title(make, thread, alice, carol, bob):
     repo = make.repo(alice, "own", by=alice, visibility="public")
     make.thread(repo, by=alice, title="Hidden", body="@bob")
     by = access_of(alice, repo)
-    update_repo(by=by, name=repo.name, slug=repo.slug, visibility="private")
+    update_repo(access=by, name=repo.name, slug=repo.slug, visibility="private")
     assert work() == 0
 
 

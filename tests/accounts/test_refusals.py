@@ -22,16 +22,22 @@ from tests.principals import principal_of, team_access_of
 SOON = dt.timedelta(days=1)
 LIMIT: dict[str, Any] = {"scope": "git", "max_requests": 9, "window_seconds": 60}
 OF_STAFF = {
-    "create a user": lambda by, bob, limit: actions.create_user(by=by, username="zoe"),
-    "close an account": lambda by, bob, limit: actions.deactivate_user(by=by, user=bob),
-    "open an account": lambda by, bob, limit: actions.reactivate_user(by=by, user=bob),
-    "say who is staff": lambda by, bob, limit: actions.update_user(by=by, user=bob, is_staff=True),
-    "invite": lambda by, bob, limit: actions.create_invite(by=by, expires_at=timezone.now() + SOON),
-    "make a token": lambda by, bob, limit: actions.create_token(by=by, owner=bob, name="x"),
-    "change the site": lambda by, bob, limit: site.update_site_settings(by=by),
-    "limit": lambda by, bob, limit: site.create_rate_limit(by=by, **LIMIT | {"scope": "api"}),
-    "change a limit": lambda by, bob, limit: site.update_rate_limit(by=by, rate_limit=limit),
-    "delete a limit": lambda by, bob, limit: site.delete_rate_limit(by=by, rate_limit=limit),
+    "create a user": lambda by, bob, limit: actions.create_user(principal=by, username="zoe"),
+    "close an account": lambda by, bob, limit: actions.deactivate_user(principal=by, user=bob),
+    "open an account": lambda by, bob, limit: actions.reactivate_user(principal=by, user=bob),
+    "say who is staff": lambda by, bob, limit: actions.update_user(
+        principal=by, user=bob, is_staff=True
+    ),
+    "invite": lambda by, bob, limit: actions.create_invite(
+        principal=by, expires_at=timezone.now() + SOON
+    ),
+    "make a token": lambda by, bob, limit: actions.create_token(principal=by, owner=bob, name="x"),
+    "change the site": lambda by, bob, limit: site.update_site_settings(principal=by),
+    "limit": lambda by, bob, limit: site.create_rate_limit(
+        principal=by, **LIMIT | {"scope": "api"}
+    ),
+    "change a limit": lambda by, bob, limit: site.update_rate_limit(principal=by, rate_limit=limit),
+    "delete a limit": lambda by, bob, limit: site.delete_rate_limit(principal=by, rate_limit=limit),
 }
 
 
@@ -43,7 +49,7 @@ def code(act: Any, *arguments: Any, **options: Any) -> str:
 
 @pytest.mark.parametrize("act", OF_STAFF.values(), ids=OF_STAFF)
 def test_only_staff_with_its_full_power_does_what_is_the_staffs(alice, bob, sam, events, act):
-    limit = site.create_rate_limit(by=None, **LIMIT)
+    limit = site.create_rate_limit(principal=None, **LIMIT)
     lowered = (Principal(sam, ceiling=Level.ADMIN), Principal(sam, read_only=True))
     with events():
         for by in (principal_of(alice), *lowered):
@@ -64,22 +70,22 @@ def test_a_credential_that_only_reads_changes_nothing_of_its_persons(alice, acme
             (actions.delete_token, {"token": token}),
             (teams.create_team, {"name": "x", "slug": "x"}),
         ):
-            assert code(act, by=by, **options) == "role_required"
-            assert code(act, by=ANONYMOUS, **options) == "not_authenticated"
+            assert code(act, principal=by, **options) == "role_required"
+            assert code(act, principal=ANONYMOUS, **options) == "not_authenticated"
 
 
 def test_a_role_that_was_lost_meanwhile_counts_for_nothing(acme, alice, bob, carol):
     acme.members.filter(user=bob).update(role=Role.OWNER)
     former = team_access_of(bob, acme)
     acme.members.filter(user=bob).update(role=Role.ADMIN)
-    assert code(teams.add_member, by=former, user=carol, role=Role.OWNER) == "role_required"
+    assert code(teams.add_member, access=former, user=carol, role=Role.OWNER) == "role_required"
     acme.members.filter(user=bob).delete()
-    assert code(teams.add_member, by=former, user=carol, role=Role.VIEWER) == "forbidden"
+    assert code(teams.add_member, access=former, user=carol, role=Role.VIEWER) == "forbidden"
 
 
 def test_access_to_one_team_reaches_no_member_of_another(acme, alice, bob):
     other = TeamFactory.create(slug="other", owner=bob)
     member = other.members.get(user=bob)
     with pytest.raises(ValueError, match="is not in"):
-        teams.remove_member(by=team_access_of(alice, acme), member=member)
+        teams.remove_member(access=team_access_of(alice, acme), member=member)
     assert other.members.get() == member

@@ -87,16 +87,18 @@ def test_no_log_event_or_list_holds_an_address_or_a_password(caplog, make, alice
     staff, own = Api(make.token(sam)), Api(make.token(alice))
     invite = staff.post("/signup-invites", expires_at="1d", email=ADDRESS).gives(201)
     row = Invite.objects.get(uuid=invite["uuid"])
-    join = partial(actions.sign_up, by=ANONYMOUS, username="eve", password=PASSWORD, invite=row)
+    join = partial(
+        actions.sign_up, principal=ANONYMOUS, username="eve", password=PASSWORD, invite=row
+    )
     with pytest.raises(ApiError) as refused:
         join(email="other@example.org")
     eve = join(email=ADDRESS)
-    actions.confirm_email(by=principal_of(eve), proof=address_proof(eve, ADDRESS))
+    actions.confirm_email(principal=principal_of(eve), proof=address_proof(eve, ADDRESS))
     with pytest.raises(ApiError) as taken:
-        actions.confirm_email(by=principal_of(alice), proof=address_proof(alice, ADDRESS))
-    actions.change_password(by=principal_of(eve), user=eve, password=PASSWORD + "!")
-    actions.deactivate_user(by=principal_of(sam), user=eve)
-    actions.reactivate_user(by=principal_of(sam), user=eve)
+        actions.confirm_email(principal=principal_of(alice), proof=address_proof(alice, ADDRESS))
+    actions.change_password(principal=principal_of(eve), user=eve, password=PASSWORD + "!")
+    actions.deactivate_user(principal=principal_of(sam), user=eve)
+    actions.reactivate_user(principal=principal_of(sam), user=eve)
     paths = ["/users", "/users/eve", "/users/eve/activity", "/events?scope=user:eve"]
     paths += [f"/suggest-users?email={ADDRESS}", "/suggest-users?name=eve", "/check-username"]
     said = [own.get(path).response.content.decode() for path in paths]

@@ -22,12 +22,12 @@ EVE = {"username": "Eve", "email": "eve@Example.org", "password": PASSWORD}
 
 def join(invite: Invite | None = None, **fields: Any) -> User:
     arguments: dict[str, Any] = {**EVE, **fields}
-    return actions.sign_up(by=ANONYMOUS, invite=invite, **arguments)
+    return actions.sign_up(principal=ANONYMOUS, invite=invite, **arguments)
 
 
 def confirm(user: User, email: str) -> None:
     """Confirm the address, as the person who signed up."""
-    actions.confirm_email(by=Principal(user), proof=address_proof(user, email))
+    actions.confirm_email(principal=Principal(user), proof=address_proof(user, email))
 
 
 def refused(code: str, *arguments: Any, **fields: Any) -> str:

@@ -33,7 +33,7 @@ def refused(code: str, act, **arguments) -> str:
 
 def test_people_are_listed_by_username_and_found_by_a_part_of_a_name(api, alice, bob, sam):
     zoe = UserFactory.create(username="Zoe")
-    actions.update_user(by=principal_of(zoe), user=zoe, display_name="Änne Öl_X")
+    actions.update_user(principal=principal_of(zoe), user=zoe, display_name="Änne Öl_X")
 
     def names(query: str) -> list[str]:
         return [user["username"] for user in api(alice).get(f"/users{query}").gives()["results"]]
@@ -64,11 +64,19 @@ def test_an_address_is_shown_to_its_person_and_to_staff_alone(api, alice, sam):
 
 def test_a_profile_is_changed_by_its_person_or_staff(alice, bob, sam, events):
     refused(
-        "staff_required", actions.update_user, by=principal_of(bob), user=alice, display_name="Al"
+        "staff_required",
+        actions.update_user,
+        principal=principal_of(bob),
+        user=alice,
+        display_name="Al",
     )
     with events("user-updated", "user-updated") as recorded:
-        actions.update_user(by=principal_of(alice), user=alice, display_name="Alice Á", email="")
-        actions.update_user(by=principal_of(sam), user=alice, email=ADDRESS, display_name="Alice Á")
+        actions.update_user(
+            principal=principal_of(alice), user=alice, display_name="Alice Á", email=""
+        )
+        actions.update_user(
+            principal=principal_of(sam), user=alice, email=ADDRESS, display_name="Alice Á"
+        )
     assert [event.data for event in recorded] == [
         {
             "changed": ["display_name"],
@@ -80,7 +88,7 @@ def test_a_profile_is_changed_by_its_person_or_staff(alice, bob, sam, events):
     alice.refresh_from_db()
     assert (alice.display_name, alice.email) == ("Alice Á", ADDRESS)
     with events():
-        actions.update_user(by=principal_of(alice), user=alice, email=ADDRESS)
+        actions.update_user(principal=principal_of(alice), user=alice, email=ADDRESS)
 
 
 def test_everybody_says_how_they_are_called(api, alice, events):
@@ -109,13 +117,13 @@ def test_a_name_is_text_that_can_be_seen_and_looks_like_itself(api, alice, event
 
 def test_pages_and_admin_take_no_other_names(alice, sam):
     for by in (alice, sam):
-        change = {"by": principal_of(by), "user": alice, "display_name": "a\u202eb"}
+        change = {"principal": principal_of(by), "user": alice, "display_name": "a\u202eb"}
         refused("validation_failed", actions.update_user, **change)
     # A name that is older than the rule does not block other changes.
     User.objects.filter(pk=alice.pk).update(display_name="a\u202eb")
     alice.refresh_from_db()
     by = principal_of(alice)
-    actions.update_user(by=by, user=alice, display_name="a\u202eb", wants_mail=True)
+    actions.update_user(principal=by, user=alice, display_name="a\u202eb", wants_mail=True)
 
 
 def test_no_other_property_is_changed_over_the_api(api, alice, events):
@@ -135,41 +143,45 @@ def test_an_address_belongs_to_one_person_ignoring_case(alice, bob, sam):
     carol = UserFactory.create(username="carol", email=ADDRESS)
     for email in (ADDRESS.lower(), ADDRESS.upper()):
         bob.refresh_from_db()
-        proven = {"by": principal_of(bob), "proof": address_proof(bob, email)}
+        proven = {"principal": principal_of(bob), "proof": address_proof(bob, email)}
         assert "Another account" in refused("validation_failed", actions.confirm_email, **proven)
-        change = {"by": principal_of(sam), "user": bob, "email": email}
+        change = {"principal": principal_of(sam), "user": bob, "email": email}
         assert "Another account" in refused("validation_failed", actions.update_user, **change)
-        new = {"by": None, "username": "dave", "email": email}
+        new = {"principal": None, "username": "dave", "email": email}
         assert "Another account" in refused("validation_failed", actions.create_user, **new)
     refused(
         "validation_failed",
         actions.update_user,
-        by=principal_of(sam),
+        principal=principal_of(sam),
         user=bob,
         email="bob at home",
     )
-    actions.update_user(by=principal_of(sam), user=carol, email="carol@example.com")
-    actions.update_user(by=principal_of(sam), user=bob, email=ADDRESS.lower())
-    own = {"by": principal_of(bob), "user": bob, "email": ADDRESS}
+    actions.update_user(principal=principal_of(sam), user=carol, email="carol@example.com")
+    actions.update_user(principal=principal_of(sam), user=bob, email=ADDRESS.lower())
+    own = {"principal": principal_of(bob), "user": bob, "email": ADDRESS}
     refused("staff_required", actions.update_user, **own)  # also in another case
-    actions.update_user(by=principal_of(sam), user=bob, email=ADDRESS)
+    actions.update_user(principal=principal_of(sam), user=bob, email=ADDRESS)
     assert User.objects.get(username="bob").email == ADDRESS
     assert {alice.email, UserFactory.create(username="erin").email} == {""}
 
 
 def test_a_person_gets_another_address_by_proving_to_read_its_mail(alice, bob, events):
     refused(
-        "staff_required", actions.update_user, by=principal_of(bob), user=bob, email="b@example.org"
+        "staff_required",
+        actions.update_user,
+        principal=principal_of(bob),
+        user=bob,
+        email="b@example.org",
     )
     proof = address_proof(bob, ADDRESS)
     for by, wrong in ((bob, proof[:-1]), (bob, ""), (bob, "\0:é:1"), (alice, proof)):
-        refused("not_found", actions.confirm_email, by=principal_of(by), proof=wrong)
+        refused("not_found", actions.confirm_email, principal=principal_of(by), proof=wrong)
     with events("user-updated") as recorded:
-        actions.confirm_email(by=principal_of(bob), proof=proof)
+        actions.confirm_email(principal=principal_of(bob), proof=proof)
     assert (recorded[0].data["changed"], recorded[0].actor) == (["email"], bob)
     assert User.objects.get(username="bob").email == ADDRESS
-    refused("not_found", actions.confirm_email, by=principal_of(bob), proof=proof)
-    actions.update_user(by=principal_of(bob), user=bob, email="")
+    refused("not_found", actions.confirm_email, principal=principal_of(bob), proof=proof)
+    actions.update_user(principal=principal_of(bob), user=bob, email="")
     assert not User.objects.get(username="bob").email
 
 
@@ -187,14 +199,18 @@ def test_a_proof_of_an_address_ends_in_a_day_and_with_another_password(bob, monk
 
 
 def test_staff_says_who_is_staff_and_keeps_the_last_one(alice, bob, sam, events):
-    own = {"by": principal_of(alice), "user": alice, "is_staff": True}
+    own = {"principal": principal_of(alice), "user": alice, "is_staff": True}
     refused("staff_required", actions.update_user, **own)
     refused(
-        "invalid_transition", actions.update_user, by=principal_of(sam), user=sam, is_staff=False
+        "invalid_transition",
+        actions.update_user,
+        principal=principal_of(sam),
+        user=sam,
+        is_staff=False,
     )
     with events("user-updated", "user-updated"):
-        actions.update_user(by=principal_of(sam), user=bob, is_staff=True)
-        actions.update_user(by=principal_of(bob), user=sam, is_staff=False)
+        actions.update_user(principal=principal_of(sam), user=bob, is_staff=True)
+        actions.update_user(principal=principal_of(bob), user=sam, is_staff=False)
     for person, is_staff in ((bob, True), (sam, False)):
         person.refresh_from_db()
         assert (person.is_staff, person.is_superuser) == (is_staff, is_staff)
@@ -203,33 +219,33 @@ def test_staff_says_who_is_staff_and_keeps_the_last_one(alice, bob, sam, events)
 def test_a_deactivated_person_is_refused_at_the_next_call_and_reactivated_with_their_tokens(
     api, alice, bob, sam, events
 ):
-    refused("staff_required", actions.deactivate_user, by=principal_of(alice), user=alice)
+    refused("staff_required", actions.deactivate_user, principal=principal_of(alice), user=alice)
     caller = api(alice)
     caller.get("/users/self").gives()
     with events("user-deactivated") as recorded:
-        actions.deactivate_user(by=principal_of(sam), user=alice)
-        actions.deactivate_user(by=principal_of(sam), user=alice)
+        actions.deactivate_user(principal=principal_of(sam), user=alice)
+        actions.deactivate_user(principal=principal_of(sam), user=alice)
     assert (recorded[0].target["username"], recorded[0].data, recorded[0].site) == ("alice", {}, 1)
     caller.get("/users/self").fails(401, "inactive_user")
     assert api(bob).get("/users/alice").gives()["is_active"] is False
-    refused("staff_required", actions.reactivate_user, by=principal_of(alice), user=alice)
+    refused("staff_required", actions.reactivate_user, principal=principal_of(alice), user=alice)
     with events("user-updated") as recorded:
-        actions.reactivate_user(by=principal_of(sam), user=alice)
-        actions.reactivate_user(by=principal_of(sam), user=alice)
+        actions.reactivate_user(principal=principal_of(sam), user=alice)
+        actions.reactivate_user(principal=principal_of(sam), user=alice)
     assert recorded[0].data["after"] == {"is_active": True}
     caller.get("/users/self").gives()
 
 
 def test_the_last_of_the_staff_stays(sam):
     idle = UserFactory.create(username="idle", staff=True)
-    actions.deactivate_user(by=principal_of(sam), user=idle)
-    refused("invalid_transition", actions.deactivate_user, by=principal_of(sam), user=sam)
-    actions.reactivate_user(by=principal_of(sam), user=idle)
-    actions.deactivate_user(by=principal_of(idle), user=sam)
+    actions.deactivate_user(principal=principal_of(sam), user=idle)
+    refused("invalid_transition", actions.deactivate_user, principal=principal_of(sam), user=sam)
+    actions.reactivate_user(principal=principal_of(sam), user=idle)
+    actions.deactivate_user(principal=principal_of(idle), user=sam)
 
 
 def test_nobody_makes_a_token_for_a_deactivated_person(api, alice, sam):
-    actions.deactivate_user(by=principal_of(sam), user=alice)
+    actions.deactivate_user(principal=principal_of(sam), user=alice)
     body = {"name": "laptop", "username": "alice"}
     assert "deactivated" in api(sam).post("/api-tokens", **body).fails(422, "validation_failed")
 
@@ -238,13 +254,17 @@ def test_a_password_is_changed_without_a_trace_of_it(bob, sam, events):
     alice = UserFactory.create(username="alice", clear_password="old and known well")
     ApiTokenFactory.create(user=alice)
     refused(
-        "staff_required", actions.change_password, by=principal_of(bob), user=alice, password=STRONG
+        "staff_required",
+        actions.change_password,
+        principal=principal_of(bob),
+        user=alice,
+        password=STRONG,
     )
     for weak in ("", "short", "password", "1234567890", "alice1234"):
-        change = {"by": principal_of(alice), "user": alice, "password": weak}
+        change = {"principal": principal_of(alice), "user": alice, "password": weak}
         assert refused("validation_failed", actions.change_password, **change)
     with events("user-updated") as recorded:
-        actions.change_password(by=principal_of(alice), user=alice, password=STRONG)
+        actions.change_password(principal=principal_of(alice), user=alice, password=STRONG)
     assert recorded[0].data == {"changed": ["password"], "before": {}, "after": {}}
     alice.refresh_from_db()
     assert alice.check_password(STRONG)
@@ -255,8 +275,8 @@ def test_of_two_who_change_one_password_at_once_the_first_does(db):
     """Both have shown the old password, or a link, before one of them stores a new one."""
     UserFactory.create(username="alice", clear_password="old and known well")
     first, second = User.objects.get(), User.objects.get()
-    actions.change_password(by=principal_of(first), user=first, password=STRONG)
-    change = {"by": principal_of(second), "user": second, "password": STRONG + "!"}
+    actions.change_password(principal=principal_of(first), user=first, password=STRONG)
+    change = {"principal": principal_of(second), "user": second, "password": STRONG + "!"}
     assert "meantime" in refused("invalid_transition", actions.change_password, **change)
     first.refresh_from_db()
     assert first.check_password(STRONG)
@@ -283,8 +303,8 @@ def test_nobody_waits_for_the_database_while_a_password_is_hashed(monkeypatch):
         return make_password(password)
 
     monkeypatch.setattr(actions, "make_password", hash_slowly)
-    alice = actions.create_user(by=None, username="alice", password=STRONG)
-    actions.change_password(by=principal_of(alice), user=alice, password=STRONG + "!")
+    alice = actions.create_user(principal=None, username="alice", password=STRONG)
+    actions.change_password(principal=principal_of(alice), user=alice, password=STRONG + "!")
     assert waiting == [False, False]
 
 
@@ -293,8 +313,8 @@ def test_two_of_the_staff_who_leave_together_leave_one(sam):
     sue = UserFactory.create(username="sue", staff=True)
     callers = [principal_of(User.objects.get(pk=one.pk)) for one in (sam, sue)]
     found = at_once(
-        lambda: Outcome(lambda: actions.deactivate_user(by=callers[0], user=sue)),
-        lambda: Outcome(lambda: actions.deactivate_user(by=callers[1], user=sam)),
+        lambda: Outcome(lambda: actions.deactivate_user(principal=callers[0], user=sue)),
+        lambda: Outcome(lambda: actions.deactivate_user(principal=callers[1], user=sam)),
     )
     assert found == {(200, None): 1, (409, "invalid_transition"): 1}
     assert User.objects.filter(is_staff=True, is_active=True).count() == 1

@@ -1,4 +1,4 @@
-"""`staff` is a client for the pages, signed in as sam, who is staff; `visit(bob)` as bob."""
+"""`staff` is a client for the pages, signed in as sam, a member of staff; `visit(bob)` as bob."""
 
 from __future__ import annotations
 

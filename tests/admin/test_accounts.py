@@ -1,4 +1,4 @@
-"""Staff changes users, tokens and invites: by the API's actions, with its reasons to refuse."""
+"""Staff changes users, tokens and invites by the actions of the API, with the same refusals."""
 
 import re
 
@@ -46,12 +46,14 @@ def test_a_profile_is_changed_as_over_the_api(staff, events):
 
 
 def test_an_old_page_writes_only_what_was_changed_on_it(staff, sam, bob, events):
-    """Somebody else has taken the staff's rights meanwhile: they are not given back."""
-    actions.update_user(by=principal_of(sam), user=bob, is_staff=True)
+    """Another member of staff has removed the staff flag meanwhile: an old form does not set it
+    again.
+    """
+    actions.update_user(principal=principal_of(sam), user=bob, is_staff=True)
     shown = staff.get(row_url(bob)).inputs()
     assert shown["is_staff"] == "on"
     by, email = principal_of(sam), "bob@example.org"
-    actions.update_user(by=by, user=bob, is_staff=False, email=email)
+    actions.update_user(principal=by, user=bob, is_staff=False, email=email)
     with events("user-updated") as recorded:
         staff.post(row_url(bob), **shown | {"display_name": "Bob"})
     assert recorded[0].data["changed"] == ["display_name"]
@@ -125,7 +127,7 @@ def user_of_token(api, text):
 
 
 def test_an_inactive_person_gets_no_token(staff, sam, bob, events):
-    actions.deactivate_user(by=principal_of(sam), user=bob)
+    actions.deactivate_user(principal=principal_of(sam), user=bob)
     with events():
         refused = staff.post(admin_url(ApiToken, "add"), username="bob", name="x", expires_at="")
     assert "has been deactivated" in errors(refused.gives(422))
@@ -167,7 +169,7 @@ def test_an_invite_is_made_with_its_link(staff, sam, events):
 
 
 def test_an_invite_is_expired_and_renewed(staff, sam, events):
-    invite = actions.create_invite(by=principal_of(sam), expires_at=parse_future("1 day"))
+    invite = actions.create_invite(principal=principal_of(sam), expires_at=parse_future("1 day"))
     with events("invite-updated") as recorded:
         staff.post(row_url(invite, "expire")).redirects_to(row_url(invite), 302)
         staff.post(row_url(invite, "expire")).redirects_to(row_url(invite), 302)
@@ -189,9 +191,9 @@ def test_an_invite_is_expired_and_renewed(staff, sam, events):
 
 def test_an_accepted_invite_can_only_be_read_and_deleted(staff, sam, events):
     SiteSettings.load()
-    invite = actions.create_invite(by=principal_of(sam), expires_at=parse_future("1 day"))
+    invite = actions.create_invite(principal=principal_of(sam), expires_at=parse_future("1 day"))
     actions.sign_up(
-        by=ANONYMOUS,
+        principal=ANONYMOUS,
         invite=invite,
         username="zoe",
         email="zoe@example.org",
@@ -208,9 +210,9 @@ def test_an_accepted_invite_can_only_be_read_and_deleted(staff, sam, events):
 
 def test_people_tokens_and_invites_are_found(staff, sam, bob):
     zoe = UserFactory.create(username="Zoe", email="lily@example.org")
-    actions.update_user(by=principal_of(zoe), user=zoe, display_name="Marta")
+    actions.update_user(principal=principal_of(zoe), user=zoe, display_name="Marta")
     invite = actions.create_invite(
-        by=principal_of(sam), expires_at=parse_future("1 day"), email="x@example.org"
+        principal=principal_of(sam), expires_at=parse_future("1 day"), email="x@example.org"
     )
     token = ApiTokenFactory.create(user=zoe)
     for model, row, texts in (

@@ -1,4 +1,4 @@
-"""What holds for the admin as a whole: who has access, and how staff signs in."""
+"""The admin as a whole: who has access, and how staff signs in."""
 
 import re
 
@@ -6,8 +6,8 @@ from django.conf import settings
 from django.core.management import call_command
 
 from apps.accounts.models import Invite, User
-from apps.core.admin.site import GROUPS
-from apps.core.sessions import DAY
+from apps.core.admin import GROUPS
+from apps.core.requests import DAY
 from apps.site.models import RateLimit
 from tests.admin.urls import admin_url, registered, row_url
 from tests.factories import UserFactory

@@ -1,4 +1,4 @@
-"""The admin in a real Chromium: what axe finds, which is nothing, and what its policy stops."""
+"""The admin in a real Chromium: accessibility by axe, and the Content-Security-Policy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WCAG = [tag for tag in TAGS if tag.startswith("wcag")]
 def page(
     tmp_path_factory: pytest.TempPathFactory, new_server: Callable[..., Server]
 ) -> Iterator[Page]:
-    """A window in which sam has signed in, at a server of their own."""
+    """A browser window in which sam has signed in, with a server of its own."""
     folder = tmp_path_factory.mktemp("admin")
     with new_server(folder) as server, chromium(folder, BROWSERS) as browser:
         server.run(SAM)

@@ -18,10 +18,10 @@ def test_a_reply_is_blanked(staff, sam, team_repo, reply, events):
     assert "Rude <b>words</b>." in staff.get(row_url(reply)).text.replace("&lt;", "<")
     assert "<b>words" not in staff.get(row_url(reply)).html
     with events("repo-updated"):
-        update_repo(by=access_of(sam, team_repo), is_archived=True)
+        update_repo(access=access_of(sam, team_repo), is_archived=True)
         staff.post(row_url(reply, "blank")).redirects_to(row_url(reply), 302)
     assert "is archived" in staff.get(row_url(reply)).text
-    update_repo(by=access_of(sam, team_repo), is_archived=False)
+    update_repo(access=access_of(sam, team_repo), is_archived=False)
     with events("reply-deleted"):
         staff.post(row_url(reply, "blank")).redirects_to(row_url(reply), 302)
         staff.post(row_url(reply, "blank")).redirects_to(row_url(reply), 302)

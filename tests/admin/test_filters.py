@@ -1,4 +1,4 @@
-"""The filters beside the lists of the admin."""
+"""Filters of the lists of the admin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.principals import access_of, principal_of
 
 @pytest.fixture
 def shown(staff):
-    """`shown(User, "staff=others")` are the rows of that list, by their names."""
+    """`shown(User, "staff=others")` are the names of the rows in that list."""
 
     def rows(model, question):
         page = staff.get(f"{admin_url(model)}?{question}").gives()
@@ -28,7 +28,7 @@ def shown(staff):
 
 
 def test_a_filter_by_yes_or_no_shows_the_one_or_the_other(shown, make, sam, alice, bob):
-    actions.deactivate_user(by=principal_of(sam), user=bob)
+    actions.deactivate_user(principal=principal_of(sam), user=bob)
     assert shown(User, "account=active") == {"alice", "sam"}
     assert shown(User, "account=deactivated") == {"bob"}
     assert (shown(User, "staff=staff"), shown(User, "staff=others")) == ({"sam"}, {"alice", "bob"})
@@ -36,7 +36,7 @@ def test_a_filter_by_yes_or_no_shows_the_one_or_the_other(shown, make, sam, alic
     core = TeamFactory.create(slug="core", owner=alice)
     assert shown(Team, "state=active") == {"teams/core"}
     assert shown(Team, "state=inactive") == {"teams/old"}
-    update_repo(by=access_of(sam, make.repo(core, "shelf", by=alice)), is_archived=True)
+    update_repo(access=access_of(sam, make.repo(core, "shelf", by=alice)), is_archived=True)
     make.repo(core, "desk", by=alice)
     assert shown(Repo, "state=open") == {"teams/core/desk"}
     assert shown(Repo, "state=archived") == {"teams/core/shelf"}

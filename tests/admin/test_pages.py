@@ -1,4 +1,4 @@
-"""All pages of the admin, with rows of every kind: they open, show no secret, delete nothing."""
+"""All pages of the admin with rows of all kinds: they open, show no secrets and delete nothing."""
 
 import re
 
@@ -25,10 +25,14 @@ MODELS = [(model, admin.site.get_model_admin(model)) for model in registered()]
 
 @pytest.fixture(scope="module")
 def filled(sample):
-    """The sample data with at least one row of each model in the admin, for all tests here."""
+    """The sample data with at least one row of each model in the admin, shared by these tests."""
     actor = sample.people["sam"]
-    create_invite(by=principal_of(actor), expires_at=parse_future("1 day"), email="eve@example.org")
-    create_rate_limit(by=principal_of(actor), scope="write", max_requests=5, window_seconds=60)
+    create_invite(
+        principal=principal_of(actor), expires_at=parse_future("1 day"), email="eve@example.org"
+    )
+    create_rate_limit(
+        principal=principal_of(actor), scope="write", max_requests=5, window_seconds=60
+    )
     ForkFactory.create(
         upstream=sample.repos["team", "public"], owner=sample.alice, created_by=sample.alice
     )
@@ -38,13 +42,13 @@ def filled(sample):
 
 @pytest.fixture
 def full(filled, db):
-    """The same for one test, whose changes are rolled back."""
+    """The sample data for one test, whose changes are rolled back."""
     return filled
 
 
 @pytest.fixture(scope="module")
 def pages(filled):
-    """Every page by its URL, opened once by staff."""
+    """All pages by URL, each opened once by staff."""
     staff = PageClient(filled.people["sam"])
     return {path: staff.get(path) for path in all_urls()}
 
@@ -99,7 +103,7 @@ def test_nobody_else_opens_a_page_or_does_anything(full, events):
     lists = {admin_url(model) for model, _ in MODELS}
     routes = {re.sub(r"/\d+/", "/1/", path): path for path in all_urls()}  # one row is enough
     with events():
-        for path in routes.values():  # an inactive user is refused alike on all pages
+        for path in routes.values():  # an inactive user gets the same refusal on all pages
             for person in (PageClient(), bob, *([ina] if path in lists else [])):
                 for page in (person.get(path), person.post(path, name="x", display_name="x")):
                     assert page.status == 302, path
@@ -120,7 +124,7 @@ ODD += [
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [admin_url(model) for model, _ in MODELS])
 def test_odd_queries_break_no_list(path, full, monkeypatch):
-    monkeypatch.setattr(StaffAdmin, "list_per_page", 5)  # there are several pages, and short ones
+    monkeypatch.setattr(StaffAdmin, "list_per_page", 5)  # several pages, also short ones
     staff = PageClient(full.people["sam"])
     for question in [f"q={odd}" for odd in ODD] + [
         "p=0",

@@ -1,4 +1,4 @@
-"""No list takes more queries for six rows than for two, and none counts its whole table."""
+"""Lists take as many queries for six rows as for two, and none counts its whole table."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actions import create_invite
 from apps.accounts.models import ApiToken, Invite, User
-from apps.core.admin.lists import FirstPages
+from apps.core.admin import CappedPaginator
 from apps.core.durations import parse_future
 from apps.events.models import Event
 from apps.repos.actions import add_approver
@@ -38,7 +38,7 @@ ROWS: set[Any] = {
 
 
 def one_of_each(make, sam, number):
-    """One more row of each list, each of another person, team and repository."""
+    """One more row for each list, each with another person, team and repository."""
     person = UserFactory.create(username=f"person{number}", email=f"p{number}@example.org")
     ApiTokenFactory.create(user=person)
     team = TeamFactory.create(slug=f"team{number}", owner=person)
@@ -47,10 +47,10 @@ def one_of_each(make, sam, number):
     make.reply(make.thread(repo, by=person), by=person)
     ForkFactory.create(upstream=repo, owner=sam, created_by=person)
     create_invite(
-        by=principal_of(person if person.is_staff else sam), expires_at=parse_future("1 day")
+        principal=principal_of(person if person.is_staff else sam), expires_at=parse_future("1 day")
     )
     create_rate_limit(
-        by=principal_of(sam), scope=f"user:{person}", max_requests=1, window_seconds=60
+        principal=principal_of(sam), scope=f"user:{person}", max_requests=1, window_seconds=60
     )
 
 
@@ -66,7 +66,7 @@ def test_six_rows_cost_no_more_queries_than_two(make, sam):
         for number in numbers:
             one_of_each(make, sam, number)
         found = {}
-        staff.get(admin_url(RateLimit))  # limits that have changed are read anew
+        staff.get(admin_url(RateLimit))  # changed limits are read again
         for model in ROWS:
             with costing() as cost:
                 page = staff.get(admin_url(model)).gives()
@@ -88,7 +88,7 @@ def test_a_page_costs_no_more_with_more_below_it(make, sam, alice, acme):
             person = UserFactory.create(username=f"person{number}-{turn}")
             MemberFactory.create(team=acme, user=person)
             make.protection(repo, f"b{number}-{turn}", by=alice)
-            add_approver(by=access_of(alice, rows[2].repo), protection=rows[2], user=person)
+            add_approver(access=access_of(alice, rows[2].repo), protection=rows[2], user=person)
         with costing() as cost:
             for row in rows:
                 staff.get(row_url(row)).gives()
@@ -99,7 +99,7 @@ def test_a_page_costs_no_more_with_more_below_it(make, sam, alice, acme):
 def test_a_list_is_counted_no_further_than_it_is_shown(make, sam, monkeypatch):
     for number in range(4):
         one_of_each(make, sam, number)
-    monkeypatch.setattr(FirstPages, "most", 3)
+    monkeypatch.setattr(CappedPaginator, "rows_max", 3)
     staff = PageClient(sam)
     for model in ROWS:
         with CaptureQueriesContext(connection) as captured:

@@ -1,4 +1,4 @@
-"""Staff changes teams, repositories and protections, and finds forks."""
+"""Staff changes teams, repositories and protections, and reads forks."""
 
 from apps.repos.models import Fork, Protection, Repo
 from apps.teams.models import Team

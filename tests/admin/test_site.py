@@ -1,4 +1,4 @@
-"""Staff changes settings and rate limits, and sees how far these are used."""
+"""Staff changes settings and rate limits, and reads the usage of these."""
 
 import re
 
@@ -67,9 +67,11 @@ def test_a_rate_limit_is_made_changed_and_lifted(staff, events):
 def test_the_list_shows_who_uses_a_limit_most(staff, sam, api, bob, carol):
     RateLimit.objects.all().delete()
     create_rate_limit(
-        by=principal_of(sam), scope="authenticated", max_requests=9, window_seconds=3600
+        principal=principal_of(sam), scope="authenticated", max_requests=9, window_seconds=3600
     )
-    create_rate_limit(by=principal_of(sam), scope="anonymous", max_requests=7, window_seconds=3600)
+    create_rate_limit(
+        principal=principal_of(sam), scope="anonymous", max_requests=7, window_seconds=3600
+    )
     assert not limits.usage()["anonymous"].callers
     for _ in range(3):
         api(bob).get("/users/self").gives()

@@ -1,4 +1,4 @@
-"""The URLs of the admin, all of them, from what is registered."""
+"""All URLs of the admin, by the registered models."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ DISTINGUISHED_BY: dict[type[Model], Callable[[Any], object]] = {
     Thread: attrgetter("kind", "repo.owner_team_id"),
     Reply: attrgetter("thread.repo.owner_team_id"),
 }
-"""Where there are many rows: the values by which the pages of two of them differ."""
+"""For models with many rows: the values by which pages of two rows differ."""
 
 
 def registered() -> list[type[Model]]:
-    """The models that the admin shows."""
+    """The models of the admin."""
     return [model for model in apps.get_models() if admin.site.is_registered(model)]
 
 
@@ -37,17 +37,15 @@ def admin_url(model: type[Model], page: str = "changelist", *args: object) -> st
 
 
 def row_url(row: Model, action: str = "") -> str:
-    """The page of a row, or the one that asks to confirm this action on it."""
+    """The page of a row, or the confirmation page of this action."""
     if action:
         return admin_url(type(row), "row_action", row.pk, action)
     return admin_url(type(row), "change", row.pk)
 
 
 def all_urls() -> Iterator[str]:
-    """The index, and of each model the list, the page for a new row, the page of a row and those
-    that ask to confirm an action on it.
-
-    Of rows whose pages do not differ, one is taken.
+    """The index, and for each model the list, the page for a new row, the page of a row and the
+    confirmation pages of its actions. One row stands for all with the same pages.
     """
     yield reverse("admin:index")
     for model in registered():

@@ -183,12 +183,12 @@ def test_an_archive_that_git_cannot_begin_is_not_begun(server, path, code, form)
     lost = code.store("blob", [b"lost"], 4)
     new = code.commit_with({b"a": b"lost"})
     (code.path / "objects" / lost[:2] / lost[2:]).unlink()
-    before = server.log.count("git could not tell")
+    before = server.log.count("git failed")
     answer = Answer(server, f"{api_path(path)}/archive?ref={new}&format={form}")
     assert (answer.response.status, answer.response.headers["Retry-After"]) == (503, "1")
     assert answer.response.headers["Content-Type"] == "application/json"
     answer.size()
-    eventually(lambda: server.log.count("git could not tell") > before)  # for the operators
+    eventually(lambda: server.log.count("git failed") > before)  # for the operators
 
 
 def test_a_large_diff_comes_whole(server, path, code) -> None:

@@ -1,4 +1,4 @@
-"""A route table with views that raise, for the tests of the answers to that."""
+"""Routes with views that raise errors, for tests of the answers."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ class BrokenViewSet(ApiViewSet):
 
     @operation(Level.PUBLIC)
     def list(self) -> dict[str, Any]:
-        """Divide by nothing."""
+        """Divide by zero."""
         return {"never": 1 / 0}
 
     @operation(Level.PUBLIC)
     def create(self) -> None:
-        """Find the database locked."""
+        """Raise the error of a locked database."""
         raise OperationalError("database is locked: secret-of-the-house")
 
     @operation(Level.PUBLIC)
     def update(self) -> dict[str, Any]:
-        """Answer what is no JSON."""
+        """Return a value that JSON cannot represent."""
         return {"never": object()}
 
     def destroy(self, *_: Any, **__: Any) -> None:
-        """A method that nobody declared."""
+        """A method without an operation."""
 
 
 def plain(request: HttpRequest) -> HttpResponse:
-    """Django's own refusal."""
+    """A refusal of Django."""
     return HttpResponseForbidden("<h1>No</h1>")
 
 

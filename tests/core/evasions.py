@@ -1,5 +1,5 @@
-"""HTML and Markdown that would run a script or ask another host, after OWASP's list of ways to
-evade filters, https://cheatsheetseries.owasp.org/cheatsheets/XSS_Filter_Evasion_Cheat_Sheet.html.
+"""HTML and Markdown that try to run scripts or to load from other hosts, after
+https://cheatsheetseries.owasp.org/cheatsheets/XSS_Filter_Evasion_Cheat_Sheet.html.
 """
 
 EVASIONS = [

@@ -1,5 +1,6 @@
-"""What a client may throw at the API, as data: the same list for a call in the process and over
-real servers. None is answered by a 5xx, each by ErrorBody.
+"""Hostile requests for the API as data, used in the process and over real servers.
+
+Each is answered with ErrorBody, and none with a 5xx.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ REPLIES = "/teams/acme/repos/private/threads/1/replies"
 
 @dataclass(frozen=True)
 class OddRequest:
-    """One request and the refusal that it meets; a `code` of nothing is a success."""
+    """One request and its expected refusal; an empty `code` means success."""
 
     name: str
     status: int

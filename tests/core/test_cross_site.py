@@ -1,4 +1,4 @@
-"""A browser sends kept Basic credentials for any site: what it says of that site is heard."""
+"""Writes that a browser sends for another site are refused, with stored credentials as well."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_whatever_a_browser_says_of_another_site_is_refused(said, sample, db):
 
 @pytest.mark.parametrize("said", FOREIGN, ids=str)
 def test_a_page_of_another_site_may_send_a_bearer_token_that_it_has(said, sample, db):
-    """An editor's panel does: no browser adds such a token by itself."""
+    """As in a panel of an editor: no browser adds such a token by itself."""
     make_team(sample.api("alice").headers, said).gives(201)
 
 
@@ -87,7 +87,7 @@ def test_the_origin_of_base_url_is_the_own_site(sample, db, settings):
 
 
 def test_a_page_without_tls_is_no_page_of_a_site_that_has_it(sample, db, settings):
-    """Also where the proxy does not say how it was reached: anybody on the way could make one."""
+    """Also if the proxy does not tell its scheme: others on the network could send this request."""
     said = {"Origin": "http://testserver"}
     settings.BASE_URL = "https://testserver"
     make_team(basic(sample, "alice"), said).fails(403, "cross_site_request")

@@ -1,19 +1,24 @@
-"""The description as people and generators read it: names, words, examples, codes of refusals."""
+"""The OpenAPI document for people and generators: names, words, examples, codes of refusals."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema_rs import Draft202012Validator
 
-from apps.core.operation_names import operation_name
+from apps.core.openapi import operation_name
 from apps.core.refusals import CODES
 from apps.events.kinds import Kind
+from config.openapi import glossary
 from config.openapi.events import SHAPES, schema_name
+from config.openapi.hooks import glossary_key, record_of
+from tests import snapshot
 from tests.routes import Routed, described, resolved, routed
 
 pytestmark = pytest.mark.once
@@ -26,10 +31,11 @@ PROPERTIES = [
     for name, schema in SCHEMAS.items()
     for prop, inner in schema.get("properties", {}).items()
 ]
+SHARED_SENTENCES = Path(__file__).with_name("shared_sentences.json")
 
 
 def problems(schema: Any, value: Any) -> list[str]:
-    """What is wrong with an example."""
+    """The errors of an example."""
     found = Draft202012Validator({**schema, "components": described()["components"]})
     return [f"{one.instance_path}: {one.message}" for one in found.iter_errors(value)]
 
@@ -107,7 +113,7 @@ def test_words_that_may_be_null_are_those_words_or_null():
 
 
 def test_every_property_and_parameter_says_what_it_is():
-    """What is missing belongs into `config/openapi/glossary.py`, or a `help_text`."""
+    """Add missing sentences to `config/openapi/glossary.py`, or as a `help_text`."""
     silent = [name for name, schema in PROPERTIES if not schema.get("description")]
     for one in routed():
         for parameter in one.described.get("parameters", []):
@@ -116,10 +122,27 @@ def test_every_property_and_parameter_says_what_it_is():
     assert silent == []
 
 
+def test_a_sentence_is_shared_only_by_the_records_that_are_listed_for_it():
+    """A new field takes the sentence of the fields with its name. List its record once you have
+    read that sentence, or give the field a row of its own in `config/openapi/glossary.py`.
+    """
+    records = defaultdict[str, set[str]](set)
+    for where, schema in PROPERTIES:
+        name, prop = where.split(".")
+        key = glossary_key(name, prop)
+        is_shared = key == prop and schema["description"] == glossary.PROPERTIES[key][0]
+        if is_shared and prop not in {"results", "next", "previous"}:  # of every page
+            records[prop].add(record_of(name))
+    made = {prop: " ".join(sorted(records[prop])) for prop in sorted(records)}
+    if snapshot.rewriting():
+        snapshot.write(SHARED_SENTENCES, made)
+    snapshot.check(SHARED_SENTENCES, made, was=snapshot.read(SHARED_SENTENCES))
+
+
 def test_every_property_has_an_example_that_fits():
     wrong = {}
     for name, schema in PROPERTIES:
-        if "$ref" in str(schema):  # the example stands where it leads
+        if "$ref" in str(schema):  # the example is in the referenced schema
             continue
         shown = schema.get("examples", [])
         found = problems(schema, shown[0]) if shown else ["none"]

@@ -1,4 +1,4 @@
-"""Humantime durations and moments to come."""
+"""Durations, and times in the future."""
 
 from __future__ import annotations
 

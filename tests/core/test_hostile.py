@@ -1,7 +1,4 @@
-"""Hostile and odd requests: what stock parts of Django and DRF get wrong, and more.
-
-Over real servers they are tried in test_servers.py.
-"""
+"""Hostile requests in the process; test_servers.py sends them to real servers."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from tests.sample_data import SampleData, everything
 
 
 def send(sample: SampleData, odd: OddRequest) -> Answer:
-    """The request in the process, as staff unless it says who it is."""
+    """The response to the request in the process, as staff unless it has credentials."""
     token = sample.make.token(sample.people["sam"])
     headers = {"Authorization": f"Bearer {token}", **odd.headers}
     request = plain_client().generic

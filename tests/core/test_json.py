@@ -1,4 +1,4 @@
-"""The one JSON writer."""
+"""The JSON writer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_times_are_written_alike_whatever_stands_beside_them(microsecond, hours,
 
 
 def test_a_naive_time_is_never_written_as_if_it_were_utc(settings):
-    """It would be read as the machine's own time: nothing of ours is naive."""
+    """Such a time would be local; this project uses none."""
     assert settings.USE_TZ
     assert settings.TIME_ZONE == "UTC"
 

@@ -1,4 +1,4 @@
-"""Lexers run where they can be stopped: no code keeps the threads of a server from running."""
+"""Lexers run in a process that can be stopped: no code blocks the threads of a server."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ import pytest
 from pygments.token import Text
 
 from apps.core import lexers, markdown
-from apps.core.highlighting import LANGUAGES, highlight
-from apps.core.lexers import Budget, LexerProcess, tokens_of
+from apps.core.lexers import LANGUAGES, Budget, LexerProcess, highlight, tokens_of
 from apps.core.rendered import rendered
 
 pytestmark = pytest.mark.once
 
 LENGTH = 20_000
 SLOW = "a" + (" " * 190 + "//\n") * 300
-"""Takes the lexer of C many seconds where nothing stops it."""
+"""The lexer of C takes many seconds for it, unless it is stopped."""
 ATOMS = [" ", "\n", "\t", " \n", "#", "/*", "\\", "\\\n", '"', "'", "(", "[", "{", "<", "`", "$"]
 ATOMS += ["a ", "a::", "a(", "a,", "<a ", "0", "=", "-", "*", "@", "${", "#{", "<<a\n", "a\n", "\r"]
 ATOMS += ["a" + " " * 190, "(" + "\n" * 190, "a" * 900 + "\n", " " * 199 + "/", "\\\n" + " " * 99]
@@ -31,7 +30,7 @@ PREFIXES = ["", "int a", "/*", '"', "#define a ", "class A ", "<a "]
 
 @pytest.fixture
 def process(monkeypatch):
-    """A process of this test's own."""
+    """A lexer process for this test alone."""
     own = LexerProcess()
     monkeypatch.setattr(lexers, "_process", own)
     yield own
@@ -39,7 +38,7 @@ def process(monkeypatch):
 
 
 def longest_pause(work) -> float:
-    """How long this process's other threads did not run while a thread did this work."""
+    """The longest pause of other threads of this process while a thread called this function."""
     thread, last, longest = Thread(target=work), time.monotonic(), 0.0
     thread.start()
     while thread.is_alive():
@@ -132,7 +131,7 @@ def test_the_code_of_one_body_has_one_budget():
 
 
 def hostile_text(number: int, atom: str) -> str:
-    """Lines as long as they may be, behind one of the prefixes."""
+    """Lines of maximum length behind one of the prefixes."""
     text = (PREFIXES[number % len(PREFIXES)] + atom * LENGTH)[:LENGTH]
     if max(map(len, text.split("\n"))) > 1000:
         return "\n".join(text[at : at + 999] for at in range(0, LENGTH, 999))
@@ -159,7 +158,7 @@ def test_hostile_code_of_every_language_ends_within_its_limit(language):
 
 
 def test_the_process_ends_with_a_server_that_is_killed(process):
-    """It reads the end of its pipe."""
+    """It ends when its pipe is closed."""
     reads, writes = os.pipe()
     child = os.fork()
     if not child:

@@ -31,24 +31,24 @@ def test_a_lock_reads_the_row_anew_and_keeps_its_parents(make, acme, django_asse
 def test_a_row_that_has_gone_meanwhile_is_not_found(make, acme, alice, bob):
     token = alice.tokens.get()
     again = ApiToken.objects.select_related("user").get(pk=token.pk)
-    delete_token(by=principal_of(alice), token=token)
+    delete_token(principal=principal_of(alice), token=token)
     with pytest.raises(NotFound) as refused:
-        delete_token(by=principal_of(alice), token=again)
+        delete_token(principal=principal_of(alice), token=again)
     assert refused.value.code == "not_found"
     with pytest.raises(NotFound):
-        revoke_token(by=principal_of(alice), token=again)
+        revoke_token(principal=principal_of(alice), token=again)
 
 
 def test_a_membership_that_ended_meanwhile_is_not_found(make, acme, alice, bob):
     member, again = (acme.members.get(user=bob) for _ in range(2))
-    remove_member(by=team_access_of(bob, acme), member=member)
+    remove_member(access=team_access_of(bob, acme), member=member)
     with pytest.raises(NotFound):
-        remove_member(by=team_access_of(alice, acme), member=again)
+        remove_member(access=team_access_of(alice, acme), member=again)
 
 
 def test_a_lock_shows_what_another_has_changed(make, acme, alice):
     mine, theirs = (Team.objects.get(pk=acme.pk) for _ in range(2))
-    update_team(by=team_access_of(alice, theirs), name="Theirs", slug="theirs")
+    update_team(access=team_access_of(alice, theirs), name="Theirs", slug="theirs")
     with transaction.atomic():
         lock(mine)
     assert mine.slug == "theirs"
@@ -57,10 +57,10 @@ def test_a_lock_shows_what_another_has_changed(make, acme, alice):
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's own")
 @pytest.mark.django_db(transaction=True)
 def test_rows_that_point_to_a_locked_one_are_written_meanwhile(make, alice):
-    """Else their writer, at the commit, would wait with the order of events in its hands."""
+    """Else the other writer would wait at its commit while it holds the event lock."""
 
     def found_a_team() -> None:
-        create_team(by=principal_of(alice), name="Meanwhile", slug="meanwhile")
+        create_team(principal=principal_of(alice), name="Meanwhile", slug="meanwhile")
         connection.close()
 
     writer = Thread(target=found_a_team)

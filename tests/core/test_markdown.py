@@ -1,4 +1,4 @@
-"""Markdown as safe HTML, and what it refers to. What browsers make of it: test_markdown_browser."""
+"""Markdown as safe HTML, and its references. Browsers render it in test_markdown_browser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import ruler
 
-from apps.core import highlighting, markdown
+from apps.core import lexers, markdown
 from apps.core.lexers import Budget
 from apps.core.markdown import Reference, mentions, references, render, with_links
 
@@ -27,7 +27,7 @@ UPLOAD = "/uploads/01234567-89ab-cdef-0123-456789abcdef/content"
 
 
 def shown(text: str, **addresses: str) -> str:
-    """What a reader sees who may follow these references."""
+    """The HTML for a reader who may see these references."""
     return with_links(render(text), addresses).strip()
 
 
@@ -88,20 +88,20 @@ def test_code_of_another_language_is_plain(language):
 
 @pytest.mark.parametrize("limit", ["CODE_MAX", "LINE_MAX"])
 def test_long_code_and_code_of_long_lines_is_plain(monkeypatch, limit):
-    monkeypatch.setattr(highlighting, limit, 20)
+    monkeypatch.setattr(lexers, limit, 20)
     assert "span" in shown("```python\nif x: pass\n```")
     assert "span" not in shown("```python\nif x: pass # and so on\n```")
 
 
-@pytest.mark.parametrize("limit", [("TOKENS_MAX", 3), ("SECONDS_MAX", -1)])
+@pytest.mark.parametrize("limit", [("BLOCK_TOKENS_MAX", 3), ("BLOCK_SECONDS_MAX", -1)])
 def test_code_that_takes_too_long_is_plain_from_there_on(monkeypatch, limit):
-    monkeypatch.setattr(highlighting, *limit)
+    monkeypatch.setattr(lexers, *limit)
     html = shown("```python\nif x < 1: return '<b>'\nelse: pass\n```")
     assert html.endswith("1: return '&lt;b&gt;'\nelse: pass\n</code></pre>")
 
 
 def test_every_language_that_may_be_named_is_known():
-    assert all(highlighting.highlight("x = 1", name, Budget(1)) for name in highlighting.LANGUAGES)
+    assert all(lexers.highlight("x = 1", name, Budget(1)) for name in lexers.LANGUAGES)
 
 
 @pytest.mark.parametrize(
@@ -277,8 +277,8 @@ def test_rendering_never_fails_and_marks_come_and_go_in_pairs(text):
 
 
 def render_in_turns(at: tuple[str, int] | None) -> tuple[list[str], list[tuple[str, int]]]:
-    """What two threads of a process that has rendered nothing make of `TURNS`, where the other has
-    its turn when the first comes to this line of the library's rules; and the lines it comes to.
+    """The results of two threads that render `TURNS` in a new process, if the second runs when the
+    first comes to this line of the library's rules; and the lines that the first reaches.
     """
     found, lines = list[str](), list[tuple[str, int]]()
     with pytest.MonkeyPatch.context() as patch:
@@ -303,7 +303,7 @@ def render_in_turns(at: tuple[str, int] | None) -> tuple[list[str], list[tuple[s
 
 
 def load_again(patch: pytest.MonkeyPatch) -> Any:
-    """The module once more, as it is in a process that has just begun."""
+    """A new copy of the module, as in a new process."""
     spec: Any = spec_from_file_location("fresh_markdown", markdown.__file__)
     fresh = module_from_spec(spec)
     patch.setitem(sys.modules, spec.name, fresh)
@@ -312,7 +312,7 @@ def load_again(patch: pytest.MonkeyPatch) -> Any:
 
 
 def test_of_the_first_texts_of_a_process_none_meets_rules_that_are_half_prepared():
-    """The library prepares them when they are first asked for, and no lock keeps others out."""
+    """The library prepares rules on first use, without a lock."""
     wanted = render(TURNS)
     found, lines = render_in_turns(at=None)
     assert found == [wanted]

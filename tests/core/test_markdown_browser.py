@@ -1,5 +1,5 @@
-"""Rendered Markdown in a real Chromium, in a page without a policy for content: the HTML itself is
-inert. Nothing is asked of another host either.
+"""Rendered Markdown in a real Chromium, without a Content-Security-Policy: the HTML itself runs no
+scripts and loads nothing from other hosts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ const tags = 'TAGS thead tr ul'.split(' ');
         ? [element.href] : []),
 ])
 """.replace("TAGS", TAGS)
-"""What has no place in the HTML: elements, attributes, addresses."""
+"""Elements, attributes and addresses that are not allowed in the HTML."""
 TOUCH = """
 () => new Promise(done => {
     for (const element of document.querySelectorAll('#texts *')) {
@@ -46,7 +46,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 class Watched:
-    """A page, and what it does by itself: dialogs, requests, errors of scripts."""
+    """A page, and its dialogs, requests and errors of scripts."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -61,7 +61,7 @@ class Watched:
         dialog.dismiss()
 
     def open(self, html: str) -> list[str]:
-        """What happens when this is part of a page, and its elements are touched."""
+        """The events when this is part of a page and its elements are clicked."""
         body = f'<!doctype html><title>x</title><div id="texts">{html}</div>'
         self.page.route(
             HOME, lambda route: route.fulfill(body=body, content_type="text/html; charset=utf-8")

@@ -1,4 +1,4 @@
-"""Titles, and names of teams, repositories and tokens, look like themselves."""
+"""Titles and names without characters that make them look like others."""
 
 from __future__ import annotations
 

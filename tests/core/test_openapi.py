@@ -1,4 +1,4 @@
-"""The machine-readable description of the API, which clients are generated from."""
+"""The OpenAPI document, from which clients are generated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from jsonschema_rs import meta
 
 from apps.core import openapi
-from config.openapi.contract import EVENT_FIELDS, FIELDS, MARK
+from config.openapi.hooks import EVENT_FIELDS, FIELDS, MARK
 from tests import snapshot
 from tests.routes import Routed, described, resolved, routed
 
@@ -23,7 +23,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def parts(node: Any) -> Iterator[dict[str, Any]]:
-    """Every object anywhere in the document."""
+    """All objects in the document."""
     if isinstance(node, dict):
         yield node
     for inner in (
@@ -70,7 +70,7 @@ def test_every_reference_leads_somewhere_and_every_component_is_used():
 
 
 def wrong(look: Callable[[Any], Iterator[str]], named: dict[str, Any]) -> dict[str, list[str]]:
-    """What `look` finds wrong, by the name of where it does."""
+    """The problems that `look` finds, by name."""
     found = {name: list(look(one)) for name, one in named.items()}
     return {name: problems for name, problems in found.items() if problems}
 

@@ -14,7 +14,7 @@ from tests.api import Api
 
 @pytest.fixture
 def tokens(make, alice) -> Api:
-    """alice, with 130 tokens beside the one she uses; the newest is called 129."""
+    """alice with 130 tokens besides the one that she uses; the newest is called 129."""
     ApiToken.objects.bulk_create(
         ApiToken(user=alice, name=f"{number:03}", digest=f"{number}", token_prefix="ght_")
         for number in range(130)
@@ -89,7 +89,7 @@ def test_a_list_never_counts(tokens, connection_log):
 
 @pytest.fixture
 def connection_log():
-    """Every SQL statement of the test from here on."""
+    """All SQL statements of the test from now on."""
     seen: list[str] = []
 
     def note(execute, sql, params, many, context):

@@ -1,4 +1,4 @@
-"""Bodies of requests that are JSON, but not what anybody can have meant."""
+"""Request bodies that are JSON, but that no client can have meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps that every request passes, and their order."""
+"""The steps of every request, and their order."""
 
 from __future__ import annotations
 

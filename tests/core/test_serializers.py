@@ -1,4 +1,4 @@
-"""Strict inputs: nothing is guessed, refusals are one line."""
+"""Strict requests: nothing is converted, and refusals are one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hostile cases over the wire, to the real servers: what a test client cannot send, too."""
+"""The hostile requests over real servers, also some that a test client cannot send."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.server import PATIENCE, Server
 pytestmark = pytest.mark.once
 
 SERVERS_OWN = {"Authorization bearer of a control character"}
-"""What gunicorn refuses before anybody can make an ErrorBody of it."""
+"""Requests that gunicorn refuses itself, without ErrorBody."""
 
 
 @pytest.fixture(scope="module")
 def target(server: Server) -> Iterator[Server]:
-    """The server, with a team that has what the hostile cases are about; its log stays clean."""
+    """The server with the team of the hostile requests; its log must stay clean."""
     begin, alice = len(server.log), server.api("alice")
     alice.post("/teams", name="Target", slug="target").gives(201)
     alice.post("/teams/target/members", username="vic", role="viewer").gives(201)
@@ -43,7 +43,7 @@ def send(
     body: bytes | Iterable[bytes] = b"",
     **headers: str | None,
 ) -> tuple[int, bytes]:
-    """Status and body; as staff, JSON. What is not bytes goes in chunks."""
+    """Status and body, as staff and with JSON. A body that is not bytes is sent in chunks."""
     usual = {"Authorization": f"Bearer {server.token('sam')}", "Content-Type": "application/json"}
     sent = {name: value for name, value in {**usual, **headers}.items() if value is not None}
     chunked = not isinstance(body, bytes)
@@ -55,7 +55,7 @@ def send(
 
 
 def refusal(server: Server, odd: OddRequest) -> str:
-    """What is wrong with the answer to a hostile request, or nothing."""
+    """The problem with the answer to a hostile request, or an empty text."""
     headers = {"Content-Type": odd.content_type, **odd.headers}
     status, body = send(server, odd.method, odd.path, odd.body, **headers)
     expected = f'"error":"{odd.code}"'.encode() if odd.code else b""
@@ -118,12 +118,12 @@ def test_a_method_that_is_not_routed_is_405(target):
 
 
 def raw(server: Server, text: bytes, *, ends: bool) -> bytes:
-    """The first bytes that come back for these; nothing when the server hangs up."""
+    """The first bytes of the answer to these bytes; empty if the server closes the connection."""
     parts = urlsplit(server.url)
     text = text.replace(b"HOST", f"{parts.hostname}:{parts.port}".encode())
     text = text.replace(b"TOKEN", server.token("sam").encode())
     with socket.create_connection((str(parts.hostname), parts.port), PATIENCE) as line:
-        with suppress(ConnectionError):  # who hangs up early does not take all of it
+        with suppress(ConnectionError):  # a server that closes early does not receive all of it
             line.sendall(text)
         if ends:
             line.shutdown(socket.SHUT_WR)
@@ -175,7 +175,7 @@ HIDDEN = b"{}GET /api/v1/openapi.json HTTP/1.1\r\nHost: HOST\r\n\r\n"
 
 @pytest.mark.parametrize("name", SMUGGLING)
 def test_what_two_servers_may_read_differently_is_refused_and_ends_the_connection(target, name):
-    """Else a proxy and this server could disagree where the next request begins."""
+    """Else a proxy and this server could disagree about the beginning of the next request."""
     head = POST.replace(b"Connection: close\r\n", b"")
     answer = raw(target, head + SMUGGLING[name] + b"\r\n" + HIDDEN, ends=False)
     if answer:
@@ -185,7 +185,7 @@ def test_what_two_servers_may_read_differently_is_refused_and_ends_the_connectio
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_is_no_request_is_the_clients_fault(target, name):
-    """An unknown transfer coding may be 501, as HTTP has it; a server may hang up instead."""
+    """An unknown transfer coding may be a 501, by the standard; a server may also disconnect."""
     answer = raw(target, BROKEN[name], ends=name in ENDLESS)
     if answer:
         status = int(answer.split(b" ", 2)[1])
@@ -195,7 +195,7 @@ def test_what_is_no_request_is_the_clients_fault(target, name):
 
 @pytest.mark.parametrize("name", ["SCRIPT_NAME", "PATH_INFO"])
 def test_a_header_says_nothing_about_the_address(target, name):
-    """gunicorn believes it of whoever is on the same machine, as a proxy is."""
+    """gunicorn accepts it from clients on the same machine, such as proxies."""
     assert send(target, "GET", "/teams", b"", **{name: "/api"})[0] == 200
 
 
@@ -209,11 +209,11 @@ def test_a_connection_lives_on_after_a_refusal(target):
 
 
 SENT_AT_MOST = 32 * MIB
-"""Bytes that a server and two kernels may take of a push that nobody lets in: a tenth of it."""
+"""Bytes that a server and two kernels may receive of a refused push: a tenth of it."""
 
 
 def test_a_large_push_is_refused_before_it_is_sent(target):
-    """Also by a client that looks for the answer only when it cannot send more."""
+    """Also if the client reads the answer only when it cannot send more."""
     parts = urlsplit(target.url)
     with socket.create_connection((str(parts.hostname), parts.port), PATIENCE) as line:
         head = f"POST /teams/target/private.git/git-receive-pack HTTP/1.1\r\nHost: {parts.netloc}"
@@ -228,7 +228,7 @@ def test_a_large_push_is_refused_before_it_is_sent(target):
 
 @pytest.mark.skipif("postgres" not in os.environ.get("DATABASE_URL", ""), reason="PostgreSQL's own")
 def test_the_next_request_after_a_restart_of_the_database_is_answered(server):
-    """Though the process still has connections from before."""
+    """Although the process still has older connections."""
     alice = server.api("alice")
     alice.get("/users/self").gives()
     with psycopg.connect(server.environment["DATABASE_URL"], autocommit=True) as other:

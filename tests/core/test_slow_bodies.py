@@ -1,4 +1,4 @@
-"""What is asked once more when a body has come slowly: the caller may have lost something since."""
+"""Access is checked again after a slow body: the caller may have lost it meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.principals import principal_of, team_access_of
 
 
 class SlowBody(BytesIO):
-    """A request's stream, during which something happens."""
+    """A request's stream; a function is called while it is read."""
 
     def __init__(self, body, meanwhile):
         super().__init__(orjson.dumps(body))
@@ -43,10 +43,10 @@ def send(monkeypatch):
 
 
 def test_a_token_that_is_revoked_meanwhile_makes_no_other(send, alice, db):
-    row, token = accounts.create_token(by=None, owner=alice, name="stolen")
+    row, token = accounts.create_token(principal=None, owner=alice, name="stolen")
 
     def revoke():
-        accounts.revoke_token(by=principal_of(alice), token=row)
+        accounts.revoke_token(principal=principal_of(alice), token=row)
 
     before = ApiToken.objects.count()
     answer = send(token, "POST", "/api-tokens", {"name": "another"}, revoke)
@@ -56,14 +56,14 @@ def test_a_token_that_is_revoked_meanwhile_makes_no_other(send, alice, db):
 
 def test_who_is_removed_meanwhile_changes_no_protection(send, make, alice, bob, acme):
     teams.update_member(
-        by=team_access_of(alice, acme), member=acme.members.get(user=bob), role="admin"
+        access=team_access_of(alice, acme), member=acme.members.get(user=bob), role="admin"
     )
     protection = make.protection(make.repo(acme, "api", by=alice), by=alice)
 
     def remove():
         member = acme.members.filter(user=bob).first()
         if member is not None:
-            teams.remove_member(by=team_access_of(alice, acme), member=member)
+            teams.remove_member(access=team_access_of(alice, acme), member=member)
 
     address = f"/teams/acme/repos/api/protections/{protection.uuid}"
     send(make.token(bob), "PUT", address, {"branch": "other"}, remove).fails(403, "forbidden")

@@ -1,4 +1,4 @@
-"""The names in addresses."""
+"""Names in addresses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_address_answers_in_any_case_with_the_stored_spelling(address, kind, 
 
 
 def test_no_pattern_but_that_of_paths_crosses_a_slash():
-    """What a path stands in ends with it."""
+    """Tests with a path end with it."""
     texts = ["a/b", "/", "1/2", "a/", "1/"]
     crossing = {
         name

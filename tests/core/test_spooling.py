@@ -1,4 +1,4 @@
-"""How much of a request's body a server keeps for people of whom nothing is known."""
+"""How much of a request body a server stores for anonymous clients."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ FORM = (
 ).encode()
 HEADERS = {
     "Content-Type": f"multipart/form-data; boundary={BOUNDARY}",
-    # Anybody can make one up, and then the form is read to compare the two.
+    # A made-up cookie, which makes Django read the form to compare both.
     "Cookie": f"csrftoken={'a' * 32}",
     "Content-Length": str(SENT),
 }
 
 
 def written(server: Server) -> int:
-    """Bytes that the serving process has ever given to the kernel: to files, and in answers."""
+    """Bytes that the serving process has written so far: to files and in answers."""
     found = re.search(r"wchar: (\d+)", Path(f"/proc/{server.pid}/io").read_text())
     assert found is not None
     return int(found[1])
 
 
 def send(server: Server, path: str) -> None:
-    """As much of a large form as the server takes."""
+    """As much of a large form as the server receives."""
     with closing(server.connect()) as connection:
         connection.putrequest("POST", path)
         for name, value in HEADERS.items():

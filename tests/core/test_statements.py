@@ -1,4 +1,4 @@
-"""What is selected by hand is what the ORM would have given."""
+"""Statements return the rows of the equivalent querysets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from apps.accounts.authentication import token_of
 from apps.accounts.models import ApiToken, User
 from apps.core.access import Level
 from apps.core.errors import Forbidden
-from apps.core.rows import values_of
+from apps.core.statements import values_of
 from apps.pulls.models import Pull
 from apps.pulls.queries import PULLS, get_pull, list_pulls
 from apps.repos.access import RepoAccess, open_repo
@@ -35,14 +35,14 @@ from tests.principals import access_of, principal_of, space_access_of
 
 
 def stored(row: Model) -> dict[str, tuple[type, Any]]:
-    """Every column of a row, with the type of its value; and that the row is a stored one."""
+    """All columns of a row with their types, and its state as a stored row."""
     values = {field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields}
     kept = {"adding": row._state.adding, "db": row._state.db}
     return {name: (type(value), value) for name, value in {**values, **kept}.items()}
 
 
 def assert_same(row: Model, manager: Any, **relations: Model) -> None:
-    """The row is the ORM's, column for column, and so are the rows that came with it."""
+    """The row equals that of the ORM in each column, and so do its related rows."""
     assert stored(row) == stored(manager.get(pk=row.pk))
     for name, related in relations.items():
         assert getattr(type(row), name).is_cached(row)
@@ -82,7 +82,7 @@ def test_a_token_in_use_is_read_anew_with_its_person(make, alice, django_assert_
 
 @pytest.fixture
 def people(alice, bob, carol, sam, acme) -> list[User | AnonymousUser]:
-    """Of every role in acme, and none."""
+    """People with each role in acme, and without one."""
     roles = {"ada": Role.ADMIN, "vera": Role.VIEWER}
     for name, role in roles.items():
         MemberFactory.create(team=acme, user=UserFactory.create(username=name), role=role)
@@ -151,7 +151,7 @@ def test_access_that_is_renewed_is_what_one_would_be_given_now(
 
 
 def opened(person: Any, owner: str, slug: str) -> RepoAccess | None:
-    """What somebody gets; None where an inactive team closes the repository to them."""
+    """The access of a person; None if an inactive team closes the repository to them."""
     try:
         return open_repo(principal_of(person), owner, slug, needs=Level.NONE)
     except Forbidden:

@@ -25,8 +25,8 @@ ON_SERVE = pytest.mark.parametrize("server", ["serve"], indirect=True)
 @pytest.fixture
 def acme(alice: User, bob: User) -> Team:
     """Team acme, made by an action, which records its event as the API does."""
-    team = create_team(by=principal_of(alice), name="Acme", slug="acme")
-    add_member(by=team_access_of(alice, team), user=bob, role=Role.MEMBER)
+    team = create_team(principal=principal_of(alice), name="Acme", slug="acme")
+    add_member(access=team_access_of(alice, team), user=bob, role=Role.MEMBER)
     return team
 
 

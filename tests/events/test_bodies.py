@@ -16,7 +16,7 @@ from apps.events.frames import bodies_for
 from apps.events.models import Event, Key
 from apps.events.scopes import EventScope, Selection
 from apps.pulls import actions as pulls
-from apps.pulls import bodies
+from apps.pulls import event_bodies
 from apps.repos.models import Repo, Visibility
 from apps.threads import actions as threads
 from apps.threads.models import Reply
@@ -82,11 +82,11 @@ def test_events_by_which_something_was_written_have_it(make, repo, alice, bob):
     reply = make.reply(thread, by=alice, body="*two*")
     pull = make.pull(repo, by=alice, body="*three*")
     review = make.review(pull, by=bob, body="*four*")
-    threads.update_reply(by=by, reply=reply, body="**new**")
-    threads.update_reply(by=by, reply=reply, status="resolved")
-    threads.update_thread(by=by, thread=thread, status="closed", body="**done**")
-    pulls.update_pull(by=by, pull=pull, title="Other")
-    pulls.update_review(by=access_of(bob, repo), review=review, body="")
+    threads.update_reply(access=by, reply=reply, body="**new**")
+    threads.update_reply(access=by, reply=reply, status="resolved")
+    threads.update_thread(access=by, thread=thread, status="closed", body="**done**")
+    pulls.update_pull(access=by, pull=pull, title="Other")
+    pulls.update_review(access=access_of(bob, repo), review=review, body="")
     done, new, three = "<p><strong>done</strong></p>", "<p><strong>new</strong></p>", "three"
     assert kinds_and_bodies(bob, repo)[1:] == [
         ("thread-created", done),
@@ -109,11 +109,11 @@ def test_what_was_deleted_is_told_by_no_event(make, repo, alice, bob, sam):
     replies = [make.reply(thread, by=alice, body="a secret") for _ in range(3)]
     review = make.review(make.pull(repo, by=alice), by=alice, body="a secret")
     assert sum("secret" in body for _, body in kinds_and_bodies(bob, repo)) == 5
-    threads.delete_reply(by=by, reply=replies[0])
-    threads.moderate_reply(by=access_of(sam, repo), reply=replies[1])
-    pulls.delete_review(by=by, review=review)
+    threads.delete_reply(access=by, reply=replies[0])
+    threads.moderate_reply(access=access_of(sam, repo), reply=replies[1])
+    pulls.delete_review(access=by, review=review)
     assert sum("secret" in body for _, body in kinds_and_bodies(bob, repo)) == 2
-    threads.delete_thread(by=by, thread=thread)
+    threads.delete_thread(access=by, thread=thread)
     assert sum("secret" in body for _, body in kinds_and_bodies(bob, repo)) == 0
 
 
@@ -133,9 +133,9 @@ def test_a_reply_comes_as_its_page_shows_it_to_everybody(make, repo, alice, bob,
     )
     assert "Edit" not in rows[0]
     assert rows == [template_of(frame) for frame in frames(alice, repo)[2:]]
-    threads.delete_reply(by=by, reply=first)
+    threads.delete_reply(access=by, reply=first)
     assert "<template>" in frames(bob, repo)[4] and "Reply 1 was deleted" in frames(bob, repo)[4]
-    threads.delete_reply(by=by, reply=second)
+    threads.delete_reply(access=by, reply=second)
     assert all(
         "<template>" not in frame and "data-reply" in frame for frame in frames(bob, repo)[2:]
     )
@@ -151,7 +151,7 @@ def test_a_reader_has_links_to_what_they_may_read_alone(make, acme, repo, alice,
         carol: ["#1", "@bob", f"{repo.path}#1"],
     }
     assert name in last(carol, repo)
-    threads.delete_thread(by=access_of(alice, secret.repo), thread=secret)
+    threads.delete_thread(access=access_of(alice, secret.repo), thread=secret)
     assert name not in re.findall(r"<a [^>]*>([^<]*)</a>", last(bob, repo))
     assert thread.number == 1
 
@@ -169,7 +169,7 @@ def test_bodies_are_safe_and_of_many_lines(make, repo, alice, bob):
 
 
 def test_long_bodies_are_left_out(make, repo, alice, bob, monkeypatch):
-    monkeypatch.setattr(bodies, "LONGEST", 30)
+    monkeypatch.setattr(event_bodies, "LONGEST", 30)
     make.thread(repo, by=alice, body="x" * 22)
     assert last(bob, repo) == f"<p>{'x' * 22}</p>"
     make.thread(repo, by=alice, body="x" * 23)

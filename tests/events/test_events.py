@@ -32,7 +32,7 @@ def log(alice):
 
     def begin(events: int):
         slug = f"log{next(numbers)}"
-        team = create_team(by=principal_of(alice), name="Log", slug=slug)
+        team = create_team(principal=principal_of(alice), name="Log", slug=slug)
         other = TeamFactory.create(slug=f"other{next(numbers)}", owner=alice)
         ids = list(team_ids(team))
 
@@ -104,13 +104,13 @@ def test_scopes_are_for_those_who_may_read_them(api, carol, sam, acme, team_repo
     stranger.get("/events?scope=team:nowhere").fails(404, "not_found")
     stranger.get("/events?scope=repo:teams/acme/nothing").fails(404, "not_found")
     stranger.get("/events?scope=user:nobody").fails(404, "not_found")
-    create_user(by=None, username="zoe")
+    create_user(principal=None, username="zoe")
     for scope in ("team:ACME", "repo:teams/acme/api", "site", "user:Alice"):
         assert api(sam).get(f"/events?scope={scope}").gives()["results"]
 
 
 def test_scopes_and_kinds_are_joined_and_narrow_each_other(api, alice, team_repo):
-    other = create_team(by=principal_of(alice), name="Other", slug="other")
+    other = create_team(principal=principal_of(alice), name="Other", slug="other")
     url = "/events?scope=team:acme&scope=team:other&kind=team-created&kind=repo-created"
     results = api(alice).get(url).gives()["results"]
     assert [event["kind"] for event in results] == ["team-created", "repo-created", "team-created"]

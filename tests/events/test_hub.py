@@ -94,7 +94,7 @@ async def following(token: str, query: str, **options: bool) -> AsyncIterator[Cl
 def rename(acme, alice) -> Callable[[str], Any]:
     """Record one event of team acme, in a thread as the server does."""
     return lambda name: in_thread(
-        lambda: teams.update_team(by=team_access_of(alice, acme), name=name, slug="acme")
+        lambda: teams.update_team(access=team_access_of(alice, acme), name=name, slug="acme")
     )
 
 
@@ -194,7 +194,7 @@ def test_a_full_queue_is_thrown_away_and_the_log_read_instead(monkeypatch, make,
 def test_a_stream_closes_when_its_token_expires(monkeypatch, alice):
     """Set the time to just before the end once the stream is open, however long that takes."""
     end, moment = timezone.now() + dt.timedelta(days=1), dt.timedelta(seconds=0.2)
-    _, token = accounts.create_token(by=None, owner=alice, name="soon", expires_at=end)
+    _, token = accounts.create_token(principal=None, owner=alice, name="soon", expires_at=end)
     monkeypatch.setattr(consumers, "timezone", SimpleNamespace(now=lambda: end - moment))
 
     async def story() -> None:
@@ -219,10 +219,12 @@ def test_a_silent_stream_says_that_it_lives(monkeypatch, make, alice, acme):
 def test_what_came_before_a_loss_of_access_is_sent_though_it_is_read_later(make, alice, bob, acme):
     def change() -> None:
         with transaction.atomic():
-            teams.update_team(by=team_access_of(alice, acme), name="Before", slug="acme")
-            teams.remove_member(by=team_access_of(alice, acme), member=acme.members.get(user=bob))
-            teams.update_team(by=team_access_of(alice, acme), name="After", slug="acme")
-        teams.create_team(by=principal_of(bob), name="x", slug="x")
+            teams.update_team(access=team_access_of(alice, acme), name="Before", slug="acme")
+            teams.remove_member(
+                access=team_access_of(alice, acme), member=acme.members.get(user=bob)
+            )
+            teams.update_team(access=team_access_of(alice, acme), name="After", slug="acme")
+        teams.create_team(principal=principal_of(bob), name="x", slug="x")
 
     async def story() -> list[int]:
         async with following(make.token(bob), "scope=team:acme&scope=self") as client:
@@ -239,8 +241,8 @@ def test_access_that_is_lost_while_a_stream_begins_is_lost(make, alice, bob, acm
     """The hub does not check a stream that has not entered yet."""
 
     def change() -> None:
-        teams.remove_member(by=team_access_of(alice, acme), member=acme.members.get(user=bob))
-        teams.update_team(by=team_access_of(alice, acme), name="After", slug="acme")
+        teams.remove_member(access=team_access_of(alice, acme), member=acme.members.get(user=bob))
+        teams.update_team(access=team_access_of(alice, acme), name="After", slug="acme")
         if end is not None:
             ApiToken.objects.filter(user=bob).delete()
 
@@ -250,7 +252,9 @@ def test_access_that_is_lost_while_a_stream_begins_is_lost(make, alice, bob, acm
             await in_thread(change)
             client.reading.set()
             if end is None:
-                await in_thread(lambda: teams.create_team(by=principal_of(bob), name="x", slug="x"))
+                await in_thread(
+                    lambda: teams.create_team(principal=principal_of(bob), name="x", slug="x")
+                )
             return await client.text()
 
     text = asyncio.run(story())
@@ -267,8 +271,8 @@ def test_access_that_is_lost_after_the_view_has_looked_is_lost(
     query = "scope=team:acme&scope=self&kind=team-updated&kind=team-created"
 
     def lose() -> int:
-        teams.remove_member(by=team_access_of(alice, acme), member=acme.members.get(user=bob))
-        teams.update_team(by=team_access_of(alice, acme), name="After", slug="acme")
+        teams.remove_member(access=team_access_of(alice, acme), member=acme.members.get(user=bob))
+        teams.update_team(access=team_access_of(alice, acme), name="After", slug="acme")
         return newest(1)[0]
 
     def read_after(last: int) -> Any:
@@ -291,7 +295,9 @@ def test_access_that_is_lost_after_the_view_has_looked_is_lost(
             async with following(make.token(bob), query) as client:
                 await eventually_in_loop(lambda: len(hub.joined) == 2)
                 gate.set()
-                await in_thread(lambda: teams.create_team(by=principal_of(bob), name="x", slug="x"))
+                await in_thread(
+                    lambda: teams.create_team(principal=principal_of(bob), name="x", slug="x")
+                )
                 return await read(client, 1)
 
     assert asyncio.run(story()) == newest(1)
@@ -299,11 +305,11 @@ def test_access_that_is_lost_after_the_view_has_looked_is_lost(
 
 def test_a_token_that_is_revoked_while_the_view_looks_is_lost(monkeypatch, make, alice, bob):
     """The hub reads the event before the stream enters, and the stream begins after that event."""
-    row, token = accounts.create_token(by=principal_of(bob), owner=bob, name="laptop")
+    row, token = accounts.create_token(principal=principal_of(bob), owner=bob, name="laptop")
     newest_id = EventQuerySet.newest_id
 
     def revoked_meanwhile(events: EventQuerySet) -> int:
-        accounts.revoke_token(by=principal_of(bob), token=row)
+        accounts.revoke_token(principal=principal_of(bob), token=row)
         eventually(lambda: hub.last >= newest(1)[0])
         return newest_id(events)
 

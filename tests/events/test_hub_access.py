@@ -27,10 +27,10 @@ def test_whoever_is_no_longer_staff_gets_nothing_that_staff_alone_reads(make, sa
 
     def change() -> None:
         with transaction.atomic():
-            accounts.update_user(by=principal_of(sam), user=sue, is_staff=False)
+            accounts.update_user(principal=principal_of(sam), user=sue, is_staff=False)
             ends = timezone.now() + dt.timedelta(days=1)
-            accounts.create_invite(by=principal_of(sam), expires_at=ends)
-        teams.create_team(by=principal_of(sue), name="x", slug="x")
+            accounts.create_invite(principal=principal_of(sam), expires_at=ends)
+        teams.create_team(principal=principal_of(sue), name="x", slug="x")
 
     async def story(token: str) -> list[int]:
         async with following(token, "scope=user:sam&scope=self") as client:
@@ -43,7 +43,7 @@ def test_whoever_is_no_longer_staff_gets_nothing_that_staff_alone_reads(make, sa
 
 def test_a_stream_of_which_nothing_may_be_read_any_more_ends(make, alice, bob, acme):
     def remove() -> None:
-        teams.remove_member(by=team_access_of(alice, acme), member=acme.members.get(user=bob))
+        teams.remove_member(access=team_access_of(alice, acme), member=acme.members.get(user=bob))
 
     async def story() -> str:
         async with following(make.token(bob), "scope=team:acme") as client:
@@ -59,8 +59,8 @@ def test_whoever_is_deactivated_gets_nothing_that_is_read_together_with_it(
 ):
     def change() -> None:
         with transaction.atomic():
-            accounts.deactivate_user(by=principal_of(sam), user=bob)
-            teams.update_team(by=team_access_of(alice, acme), name="After", slug="acme")
+            accounts.deactivate_user(principal=principal_of(sam), user=bob)
+            teams.update_team(access=team_access_of(alice, acme), name="After", slug="acme")
 
     async def story() -> str:
         async with following(make.token(bob), "scope=team:acme") as client:
@@ -82,7 +82,7 @@ def test_whoever_is_no_longer_staff_sees_no_links_to_what_staff_alone_reads(
 
     def change() -> None:
         with transaction.atomic():
-            accounts.update_user(by=principal_of(sam), user=sue, is_staff=False)
+            accounts.update_user(principal=principal_of(sam), user=sue, is_staff=False)
             make.thread(open_repo, by=alice, body=name)
 
     async def story(token: str) -> list[str]:

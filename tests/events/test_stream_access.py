@@ -133,7 +133,7 @@ from apps.accounts.actions import deactivate_user
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
 people = User.objects.in_bulk(["sam", "leaver"], field_name="username")
-deactivate_user(by=Principal(people["sam"]), user=people["leaver"])
+deactivate_user(principal=Principal(people["sam"]), user=people["leaver"])
 """
 
 

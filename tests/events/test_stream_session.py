@@ -19,7 +19,7 @@ SAME_ORIGIN: dict[str, Any] = {"Sec_Fetch_Site": "same-origin"}
 MAKE = """
 from apps.accounts.actions import create_user
 for n in range(6):
-    create_user(by=None, username=f"visitor{{n}}", password={password!r})
+    create_user(principal=None, username=f"visitor{{n}}", password={password!r})
 """
 people = count()
 

@@ -17,6 +17,7 @@ from apps.git.protocol import (
     advertisement,
     pkt,
     report,
+    reported_refs,
     with_refusals,
 )
 from tests.texts import texts
@@ -228,3 +229,12 @@ def test_an_answer_that_breaks_off_stays_as_it_is(sideband: bool) -> None:
 
 def test_an_advertisement_names_its_service() -> None:
     assert advertisement(Service.UPLOAD_PACK) == b"001e# service=git-upload-pack\n0000"
+
+
+@pytest.mark.parametrize("sideband", [False, True])
+def test_a_report_says_of_each_ref_whether_it_has_moved(sideband):
+    results = {"refs/heads/a\u3000b": "failed to update ref", "refs/heads/c": "ok"}
+    answer = report(results.items(), sideband=sideband)
+    moved = reported_refs(answer, sideband=sideband)
+    assert moved == {"refs/heads/a\u3000b": False, "refs/heads/c": True}
+    assert reported_refs(answer[:-4], sideband=sideband) == {}

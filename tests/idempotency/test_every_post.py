@@ -1,4 +1,4 @@
-"""Each POST of `permissions.csv`, sent twice with one key: done once, and answered alike."""
+"""Each POST of `permissions.csv`, sent twice with one key, is done once and answered twice."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ KEY = {"Idempotency-Key": "8e03978e-40d5-43dd-bc93-6894a57f9324"}
 
 @pytest.fixture(params=POSTS, ids=name_of)
 def cell(request) -> Cell:
-    """A row of the table, and somebody who may."""
-    found: Cell = request.param
-    return found
+    """A row of the table, with a person who has access."""
+    row: Cell = request.param
+    return row
 
 
 @pytest.fixture
 def post(cell, sample, db, tmp_path_factory):
     """Sends the request of that row with a key."""
-    limits.rulebook.now()  # as before any request but the first
+    limits.limit_cache.get()  # as before any request but the first
     method, path = PermissionCase(cell, sample, tmp_path_factory).request()
     api = sample.api(PEOPLE[cell.who])
-    ApiToken.objects.update(last_used_at=timezone.now())  # which is noted once a minute
+    ApiToken.objects.update(last_used_at=timezone.now())  # `last_used_at` is written once a minute
     return lambda: api.send(method, path, cell.body, KEY)
 
 
 def told():
-    """How often each kind of event has been, and how many rows there are that none tells of."""
+    """The number of events of each kind, and of rows that have no event."""
     counted = Counter(Event.objects.values_list("kind", flat=True))
     return counted + Counter({model: model.objects.count() for model in (Fork, Upload)})
 
 
 def time_passes():
-    """Until whoever worked on a request is taken for dead."""
+    """Let the lease of the request expire."""
     KeyedRequest.objects.update(leased_until=timezone.now())
 
 
 def test_each_post_has_a_row_and_needs_a_person():
-    posts = [one for one in routed() if one.method == "POST"]
-    assert {one.operation.level for one in posts} & {Level.PUBLIC} == set()
+    posts = [route for route in routed() if route.method == "POST"]
+    assert {route.operation.level for route in posts} & {Level.PUBLIC} == set()
     rows = {re.sub(r"/\{owner\}", "/teams/{team_slug}", cell.operation) for cell in POSTS}
-    assert {str(one) for one in posts if "/users/" not in one.path} == rows
+    assert {str(route) for route in posts if "/users/" not in route.path} == rows
 
 
 def test_it_is_done_once_and_answered_twice(post):
@@ -84,7 +84,7 @@ def test_it_is_done_once_and_answered_twice(post):
 
 
 def test_nothing_has_happened_when_its_answer_could_not_be_kept(post):
-    """The process dies as it stores the answer: the last thing that it does before the commit."""
+    """The process dies when it stores the answer, the last statement before the commit."""
     before = everything()
     with dying_at('UPDATE "idempotency_keyedrequest" SET "answer"') as death:
         post()
@@ -102,7 +102,9 @@ def test_nothing_has_happened_when_its_answer_could_not_be_kept(post):
 
 @pytest.mark.slow
 def test_wherever_its_process_dies_it_happens_once(post, cell):
-    """At each statement in turn. Merges are tried in tests/pulls/test_dying_merges.py."""
+    """The process dies at each statement in turn. tests/pulls/test_dying_merges.py does this for
+    merges.
+    """
     if cell.operation.endswith("/merge"):
         return
     before = told()
@@ -122,9 +124,9 @@ def test_a_key_costs_four_statements_and_an_answer_that_is_kept_two(post, cell):
     usual = snapshot.read(COUNTS)[name_of(cell)]
     with costing() as first:
         post()
-    assert str(first) == re.sub(r"\d+", lambda found: str(int(found[0]) + 4), usual, count=1)
+    assert str(first) == re.sub(r"\d+", lambda match: str(int(match[0]) + 4), usual, count=1)
     with CaptureQueriesContext(connection) as again:
         post()
-    found = [one["sql"] for one in again if KeyedRequest._meta.db_table in one["sql"]]
-    assert [sql.split()[0] for sql in found] == ["INSERT", "SELECT"]
+    texts = [query["sql"] for query in again if KeyedRequest._meta.db_table in query["sql"]]
+    assert [sql.split()[0] for sql in texts] == ["INSERT", "SELECT"]
     assert len(again) < first.sql

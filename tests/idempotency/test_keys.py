@@ -1,4 +1,4 @@
-"""What a key is, for whom and how long the first answer is kept, and which answers are not."""
+"""Valid keys, their scope, how long answers are stored, and answers that are not stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACME = {"name": "Acme", "slug": "acme"}
 
 
 def pass_time(**time):
-    """Let that much time pass for all requests with a key."""
+    """Let this much time pass for all requests with a key."""
     ago = dt.timedelta(**time)
     KeyedRequest.objects.update(
         created_at=F("created_at") - ago, leased_until=F("leased_until") - ago
@@ -109,7 +109,7 @@ def test_a_refusal_is_a_first_answer_too(api, alice, bob):
 
 
 def test_who_may_try_again_later_gets_another_answer_then(api, sam):
-    """429 is one of those; the worker's own refusals, 401 and 5xx, are tried elsewhere."""
+    """This covers 429. Other tests cover 401 and 5xx."""
     SiteSettings.load()
     SiteSettings.objects.update(signup_invite_max_per_24h=0)
     wanted = {"expires_at": "3 days"}
@@ -140,7 +140,7 @@ def test_after_a_day_the_key_is_a_new_one(api, alice, events):
 
 
 def test_the_worker_forgets_what_is_a_day_old_and_nothing_else(api, alice, monkeypatch):
-    monkeypatch.setattr("apps.idempotency.jobs.AT_ONCE", 2)
+    monkeypatch.setattr("apps.idempotency.jobs.BATCH", 2)
     for number in range(5):
         api(alice).post_once(f"old {number}", "/api-tokens", name="ci").gives(201)
     pass_time(days=1)
@@ -160,7 +160,7 @@ def test_of_one_person_s_answers_the_oldest_beyond_the_bound_are_forgotten(
         pass_time(minutes=1)
     api(bob).post_once(KEY, "/api-tokens", name="ci").gives(201)
     one = len(KeyedRequest.objects.latest("created_at").answer or b"")
-    monkeypatch.setattr("apps.idempotency.jobs.MOST", 3 * one)
+    monkeypatch.setattr("apps.idempotency.jobs.BYTES_PER_PERSON", 3 * one)
     forget_old_requests(lambda _: None)
     forget_old_requests(lambda _: None)
     assert replayed(api(bob).post_once(KEY, "/api-tokens", name="ci"))
@@ -172,7 +172,7 @@ def test_of_one_person_s_answers_the_oldest_beyond_the_bound_are_forgotten(
 def test_what_is_under_way_is_no_answer_that_could_be_forgotten(api, alice, monkeypatch):
     api(alice).post_once(KEY, "/api-tokens", name="ci").gives(201)
     KeyedRequest.objects.update(answer=None)
-    monkeypatch.setattr("apps.idempotency.jobs.MOST", 0)
+    monkeypatch.setattr("apps.idempotency.jobs.BYTES_PER_PERSON", 0)
     forget_old_requests(lambda _: None)
     api(alice).post_once(KEY, "/api-tokens", name="ci").fails(409, "idempotency_in_progress")
 
@@ -191,7 +191,7 @@ def test_under_another_secret_key_every_key_is_a_new_one(api, alice, settings, e
 def test_no_column_tells_the_key_the_answer_or_who_sent_it(api, alice):
     made = api(alice).post_once(KEY, "/api-tokens", name="laptop").gives(201)
     [row] = KeyedRequest.objects.values_list()
-    stored = b"|".join(one if isinstance(one, bytes) else str(one).encode() for one in row)
+    stored = b"|".join(value if isinstance(value, bytes) else str(value).encode() for value in row)
     for told in (KEY, made["token"], made["token"][4:], made["uuid"], "laptop", "alice"):
         assert told.encode() not in stored
     again = api(alice).post_once(KEY, "/api-tokens", name="laptop").gives(201)
@@ -206,7 +206,7 @@ def test_who_has_lost_access_gets_no_kept_answer(api, alice, bob, team_repo):
 
 
 def test_what_the_body_asks_for_takes_the_same_rights_again(api, alice, bob, sam, acme):
-    """Somebody else's token takes staff, the role of an owner an owner."""
+    """A token for another person requires staff, and adding an owner requires an owner."""
     member = {"username": UserFactory.create().username, "role": "owner"}
     api(alice).post_once(KEY, "/teams/acme/members", **member).gives(201)
     Member.objects.filter(user=alice).update(role="admin")
@@ -219,7 +219,7 @@ def test_what_the_body_asks_for_takes_the_same_rights_again(api, alice, bob, sam
 
 
 def test_a_token_that_ends_sooner_gets_no_text_of_one_that_it_could_not_have_made(api, alice):
-    """Otherwise whoever has a token for an hour and guesses a key has one for good."""
+    """Otherwise a token of an hour and a guessed key would give a token that never expires."""
     caller = api(alice)
     made = caller.post_once(KEY, "/api-tokens", name="ci").gives(201)
     short = Api(caller.post("/api-tokens", name="short", expires_at="1h").gives(201)["token"])
@@ -227,8 +227,8 @@ def test_a_token_that_ends_sooner_gets_no_text_of_one_that_it_could_not_have_mad
     assert caller.post_once(KEY, "/api-tokens", name="ci").gives(201) == made
 
     own = short.post_once("own", "/api-tokens", name="ci").gives(201)
-    for one in (short, caller):
-        assert one.post_once("own", "/api-tokens", name="ci").gives(201) == own
+    for client in (short, caller):
+        assert client.post_once("own", "/api-tokens", name="ci").gives(201) == own
 
 
 def test_a_fork_into_a_team_that_one_has_left_is_not_told_again(api, alice, team_repo, carol):
@@ -243,7 +243,7 @@ def test_a_fork_into_a_team_that_one_has_left_is_not_told_again(api, alice, team
 
 
 def test_a_kept_answer_counts_for_rate_limits(api, alice, sam):
-    create_rate_limit(by=principal_of(sam), scope="write", max_requests=2, window_seconds=60)
+    create_rate_limit(principal=principal_of(sam), scope="write", max_requests=2, window_seconds=60)
     left = [
         api(alice).post_once(KEY, "/teams", **ACME).header("X-RateLimit-Remaining")
         for _ in range(2)

@@ -1,4 +1,4 @@
-"""Keys on real servers: many at once, and servers that are killed while they work."""
+"""Keys on real servers: concurrent requests, and servers that are killed while they work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KILLS = 4
 AT_LEAST = 6
 """Answers before the next kill."""
 GONE = (OSError, HTTPException)
-"""What a client meets whose server has died."""
+"""The errors of a client whose server has died."""
 PAUSE = Event()
 SEED = int(os.environ.get("KILL_SEED", "14"))
 TIME_PASSES = "UPDATE idempotency_keyedrequest SET leased_until = created_at RETURNING id"
@@ -39,11 +39,11 @@ def post_once(api, key, url, **body):
 
 def at_once(call, count=MANY):
     with ThreadPoolExecutor(count) as pool:
-        return [one.result() for one in [pool.submit(call) for _ in range(count)]]
+        return [future.result() for future in [pool.submit(call) for _ in range(count)]]
 
 
 def until_answered(call):
-    """The answer, when the first request with this key has got it."""
+    """The answer, once the first request with this key has one."""
 
     def answered():
         answer = call()
@@ -67,7 +67,7 @@ def test_many_with_one_key_make_one_record_and_get_one_answer(server, path, url,
             assert answer.header("Retry-After") == "1"
         else:
             assert answer.gives(201) == made
-    first = [one for one in answers if one.status == 201 and replayed(one) is None]
+    first = [answer for answer in answers if answer.status == 201 and replayed(answer) is None]
     assert len(first) == 1 and replayed(last) == "true"
     assert [row["number"] for row in alice.get(address).gives()["results"]] == [made["number"]]
     told = alice.get(f"/events?scope=repo:{path}&kind={kind}").gives()["results"]
@@ -90,15 +90,15 @@ def test_many_merges_with_one_key_merge_once(server, path, git):
     url, key = f"{api_path(path)}/pulls/{number}/merge", str(uuid4())
     answers = at_once(lambda: post_once(alice, key, url))
     merged = until_answered(lambda: post_once(alice, key, url)).gives()
-    codes = Counter((one.status, (one.json or {}).get("error")) for one in answers)
+    codes = Counter((answer.status, (answer.json or {}).get("error")) for answer in answers)
     assert set(codes) <= {(200, None), (409, "idempotency_in_progress")}, codes
-    assert all(one.json == merged for one in answers if one.status == 200)
+    assert all(answer.json == merged for answer in answers if answer.status == 200)
     told = alice.get(f"/events?scope=repo:{path}&kind=pull-merged").gives()["results"]
     assert len(told) == 1
 
 
 class Writer:
-    """Replies to a thread again and again, each with a key, until each has an answer."""
+    """Reply to a thread with a new key each time, and repeat each request until it is answered."""
 
     def __init__(self, server: Server, url: str, over: Event) -> None:
         self.server, self.url, self.over = server, url, over
@@ -127,12 +127,12 @@ class Writer:
 
 
 def answered(writers: list[Writer]) -> int:
-    """How many requests have got their answer."""
-    return sum(len(one.answers) for one in writers)
+    """The number of requests that have their answer."""
+    return sum(len(writer.answers) for writer in writers)
 
 
 def let_time_pass(server: Server) -> None:
-    """Until whoever worked on a request is taken for dead."""
+    """Let the leases of all requests expire."""
     if server.database:
         server.sql(TIME_PASSES)
         return
@@ -153,7 +153,7 @@ def test_what_a_killed_server_was_asked_for_happens_once(tmp_path, new_server):
         alice.post(home, title="t", body="", kind="issue").gives(201)
         writers = [Writer(server, f"{home}/1/replies", over) for _ in range(3)]
         with ThreadPoolExecutor(len(writers)) as pool:
-            running = [pool.submit(one.run) for one in writers]
+            futures = [pool.submit(writer.run) for writer in writers]
             for wanted in range(AT_LEAST, KILLS * AT_LEAST + 1, AT_LEAST):
                 eventually(lambda: answered(writers) >= wanted)  # noqa: B023 - called at once
                 PAUSE.wait(random.uniform(0, 0.5))
@@ -161,18 +161,18 @@ def test_what_a_killed_server_was_asked_for_happens_once(tmp_path, new_server):
                 server.start()
                 let_time_pass(server)
             over.set()
-            for one in running:
-                one.result()
-        assert sum(one.lost for one in writers) > 0, "nobody was cut off"
-        answers = {key: found for one in writers for key, found in one.answers.items()}
+            for future in futures:
+                future.result()
+        assert sum(writer.lost for writer in writers) > 0, "nobody was cut off"
+        answers = {key: answer for writer in writers for key, answer in writer.answers.items()}
         for key, first in list(answers.items())[-20:]:
             body = {"kind": "comment", "body": key}
             assert post_once(alice, key, f"{home}/1/replies", **body).response.content == first
-        found, page = Counter[str](), f"{home}/1/replies?per_page=100&render=html"
+        counts, page = Counter[str](), f"{home}/1/replies?per_page=100&render=html"
         while page:
             shown = alice.get(page.removeprefix(server.url)).gives()
-            found += Counter(row["body"] for row in shown["results"])
+            counts += Counter(row["body"] for row in shown["results"])
             assert all(row["body"] in row["body_html"] for row in shown["results"])
             page = shown["next"]
-        assert found == Counter(answers.keys())
+        assert counts == Counter(answers.keys())
         assert "Internal Server Error" not in server.log

@@ -1,4 +1,4 @@
-"""A request with a key that has no answer yet: who works on it, and who takes it over."""
+"""Requests with a key that are in progress: claims, leases and takeovers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from apps.core.errors import ApiError, Conflict, Forbidden, Invalid, plain_error
 from apps.core.views import ApiViewSet
 from apps.idempotency import claims
 from apps.idempotency.models import LEASE, KeyedRequest
-from apps.idempotency.rules import is_passing
-from apps.idempotency.sealing import Seal
+from apps.idempotency.replays import Seal, is_temporary
 from apps.teams.models import Team
 from tests.api import plain_client
 from tests.idempotency.test_keys import ACME, KEY, pass_time, replayed
@@ -72,9 +71,9 @@ def test_a_request_that_was_just_forgotten_is_one_to_send_again(db, monkeypatch)
 
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
 def test_an_answer_that_may_be_another_in_a_moment_is_not_kept(status):
-    assert is_passing(plain_error(status) if status >= 500 else Refused(status))
-    assert not is_passing(plain_error(404))
-    assert is_passing(Conflict("busy", "Later.", headers={"Retry-After": "1"}))
+    assert is_temporary(plain_error(status) if status >= 500 else Refused(status))
+    assert not is_temporary(plain_error(404))
+    assert is_temporary(Conflict("busy", "Later.", headers={"Retry-After": "1"}))
 
 
 class Refused(ApiError):
@@ -91,7 +90,7 @@ def test_a_credential_that_only_reads_gets_no_kept_answer(alice):
 
 
 def broken_at(beginning, error):
-    """A database that fails at the statement that begins so, once."""
+    """Let the next statement with this beginning fail, once."""
     left = [error]
 
     def execute_or_fail(execute, sql, *rest):
@@ -132,7 +131,7 @@ def test_a_database_that_is_gone_by_then_leaves_the_lease_to_end(api, alice, cap
 
 
 def test_who_was_overtaken_undoes_what_they_have_done(api, alice, events):
-    """Another has the same request by now, and may be about to do it."""
+    """Another process has taken over the claim, and may carry out the request."""
 
     def overtake(execute, sql, *rest):
         if sql.startswith('INSERT INTO "teams_team"'):

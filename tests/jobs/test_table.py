@@ -1,4 +1,4 @@
-"""What the worker of a site does: each kind of work that `settings.JOBS` lists."""
+"""The worker runs each job of `settings.JOBS`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.idempotency.models import KeyedRequest
 from apps.jobs import worker
 from apps.pulls.models import Pull, PullVersion
 from apps.repos.actions import create_fork
-from apps.repos.models import UNREAD, Fork, ForkStatus, NamedCommit, PushJournal, Repo
+from apps.repos.models import UNREAD, CommitPush, Fork, ForkStatus, NamedCommit, PushJournal, Repo
 from apps.uploads.models import Upload
 from tests.gitclient import Clone
 from tests.jobs import test_worker
@@ -36,7 +36,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     PullVersion.objects.update(due_at=timezone.now() - DAY)
     make.upload(repo, by=alice)
     Upload.objects.update(created_at=timezone.now() - DAY)
-    create_fork(by=access_of(bob, repo), into=space_access_of(bob, bob))
+    create_fork(access=access_of(bob, repo), into=space_access_of(bob, bob))
     Repo.objects.update(
         created_at=timezone.now() - DAY, pushed_at=timezone.now() - DAY, head_due=True
     )
@@ -56,11 +56,11 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     test_worker.stop.clear()
     worker.run(test_worker.stop)
     assert [message.to for message in mail.outbox] == [["bob@example.org"]]
-    assert NamedCommit.objects.get().sha == sha
+    assert NamedCommit.objects.get().sha == CommitPush.objects.get(pushed_by=alice).sha == sha
     assert not (Upload.objects.exists() or Pull.objects.exclude(has_conflict=False))
     assert Fork.objects.get().status == ForkStatus.COMPLETED
     assert Repo.objects.get(pk=repo.pk).tidied_at is not None
     assert repo.git.head_branch() == "main"
     assert not (PushJournal.objects.exists() or KeyedRequest.objects.exists() or folder.exists())
     assert not (repo.refs.filter(UNREAD) or PullVersion.objects.exclude(due_at=None))
-    assert len(before) == 12  # each of them is tried here
+    assert len(before) == 13  # this test covers each of them

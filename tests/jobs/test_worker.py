@@ -1,4 +1,4 @@
-"""The worker runs what `settings.JOBS` lists, in that order."""
+"""The worker runs the jobs of `settings.JOBS` in their order."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from apps.jobs import worker
 from apps.jobs.worker import OnDone
 
 runs: list[str] = []
-"""Which jobs have run, in order."""
+"""The jobs that have run, in order."""
 work: list[str] = []
-"""What `queue` still has to do."""
+"""The remaining work of `queue`."""
 stop = Event()
 
 
 def periodic(on_done: OnDone) -> bool:
     runs.append("periodic")
-    return True  # what it returns does not begin another round
+    return True  # its result does not start another round
 
 
 def queue(on_done: OnDone) -> bool:

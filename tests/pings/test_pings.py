@@ -71,12 +71,12 @@ def test_pings_are_read_one_by_one_or_all_at_once(api, thread, make, alice, bob,
 def test_what_one_may_not_read_any_more_pings_no_more(api, thread, make, acme, alice, bob):
     own, by = api(bob), team_access_of(alice, acme)
     [ping] = own.get("/pings").gives()["results"]
-    remove_member(by=by, member=acme.members.get(user=bob))
+    remove_member(access=by, member=acme.members.get(user=bob))
     assert own.get("/pings").gives()["results"] == []
     assert own.get("/events?scope=inbox").gives()["results"] == []
     own.put(f"/pings/{ping['uuid']}/read").fails(404, "not_found")
     own.put("/pings/read-all").gives(204)
-    add_member(by=by, user=bob, role="viewer")
+    add_member(access=by, user=bob, role="viewer")
     kinds = [record["kind"] for record in own.get("/pings?unread=true").gives()["results"]]
     assert kinds == ["added", "mention"]
     assert [event["kind"] for event in own.get("/events?scope=inbox").gives()["results"]] == [
@@ -90,7 +90,7 @@ def test_a_repository_that_is_hidden_hides_its_pings(api, make, alice, carol):
     make.thread(repo, by=alice, body="@carol")
     assert len(api(carol).get("/pings").gives()["results"]) == 1
     by = access_of(alice, repo)
-    update_repo(by=by, name=repo.name, slug=repo.slug, visibility="private")
+    update_repo(access=by, name=repo.name, slug=repo.slug, visibility="private")
     assert api(carol).get("/pings").gives()["results"] == []
 
 
@@ -98,19 +98,19 @@ def test_a_credential_that_only_reads_marks_nothing(thread, bob):
     reading = Principal(bob, ceiling=Level.READ, read_only=True)
     ping = Ping.objects.get(user=bob)
     for call in (
-        lambda: actions.read_ping(by=reading, ping=ping),
-        lambda: actions.read_all_pings(by=reading),
+        lambda: actions.read_ping(principal=reading, ping=ping),
+        lambda: actions.read_all_pings(principal=reading),
     ):
         with pytest.raises(ApiError) as refused:
             call()
         assert refused.value.code == "role_required"
-    actions.read_ping(by=principal_of(bob), ping=ping)
+    actions.read_ping(principal=principal_of(bob), ping=ping)
 
 
 def test_the_action_marks_nobody_elses_ping(thread, alice, bob):
     ping = Ping.objects.get(user=bob)
     with pytest.raises(ApiError) as refused:
-        actions.read_ping(by=principal_of(alice), ping=ping)
+        actions.read_ping(principal=principal_of(alice), ping=ping)
     assert refused.value.status == 404
 
 

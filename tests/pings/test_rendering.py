@@ -45,10 +45,10 @@ def test_texts_are_parsed_once_and_under_no_lock(make, team_repo, alice, bob, pa
     assert parsed == [(f"@bob {number}", False) for number in (1, 2, 3, 4)]
     for before in ([], [(f"@bob {number}", False) for number in (1, 2, 3, 4)]):
         parsed.clear()
-        threads.update_thread(by=by, thread=thread, body="@bob @alice")
-        threads.update_reply(by=by, reply=reply, body="@bob @alice")
-        pulls.update_pull(by=by, pull=pull, body="@bob @alice")
-        pulls.update_review(by=by, review=review, body="@bob @alice")
+        threads.update_thread(access=by, thread=thread, body="@bob @alice")
+        threads.update_reply(access=by, reply=reply, body="@bob @alice")
+        pulls.update_pull(access=by, pull=pull, body="@bob @alice")
+        pulls.update_review(access=by, review=review, body="@bob @alice")
         assert sorted(parsed) == sorted([*before, *[("@bob @alice", False)] * 4])
         for row, number in ((thread, 1), (reply, 2), (pull.thread, 3), (review, 4)):
             type(row).objects.filter(pk=row.pk).update(body=f"@bob {number}")
@@ -66,5 +66,5 @@ def test_an_edit_of_what_another_renderer_made_pings_no_one_anew(make, team_repo
     age()
     thread.refresh_from_db()
     by = access_of(bob, team_repo)
-    threads.update_thread(by=by, thread=thread, body="@bob and @alice again")
+    threads.update_thread(access=by, thread=thread, body="@bob and @alice again")
     assert not Ping.objects.exists()

@@ -106,18 +106,18 @@ def test_an_edit_pings_those_whom_the_text_has_not_mentioned_before(make, team_r
     review = make.review(pull, by=bob, body="Hm.")
     new_pings()
     by, bobs = access_of(alice, team_repo), access_of(bob, team_repo)
-    threads.update_thread(by=by, thread=thread, body="@bob and @vera")
+    threads.update_thread(access=by, thread=thread, body="@bob and @vera")
     assert new_pings() == {"Vera mention"}
-    threads.update_thread(by=by, thread=thread, title="@bob", body="@bob")
-    threads.update_thread(by=by, thread=thread, body="nobody")
+    threads.update_thread(access=by, thread=thread, title="@bob", body="@bob")
+    threads.update_thread(access=by, thread=thread, body="nobody")
     assert not new_pings()
-    threads.update_reply(by=bobs, reply=reply, body="@vera @bob")
+    threads.update_reply(access=bobs, reply=reply, body="@vera @bob")
     assert new_pings() == {"Vera mention"}
-    pulls.update_pull(by=by, pull=pull, body="@vera")
+    pulls.update_pull(access=by, pull=pull, body="@vera")
     assert new_pings() == {"Vera mention"}
-    pulls.update_review(by=bobs, review=review, body="@vera")
+    pulls.update_review(access=bobs, review=review, body="@vera")
     assert new_pings() == {"Vera mention"}
-    threads.update_reply(by=bobs, reply=reply, status="resolved")
+    threads.update_reply(access=bobs, reply=reply, status="resolved")
     assert not new_pings()
 
 
@@ -126,8 +126,8 @@ def test_whom_a_text_has_pinged_it_does_not_ping_again(make, team_repo, alice, b
     thread = make.thread(team_repo, by=alice, body="@bob")
     reply = make.reply(thread, by=alice, body="@bob")
     for body in ("nobody", "@bob", "@bob again"):
-        threads.update_thread(by=by, thread=thread, body=body)
-        threads.update_reply(by=by, reply=reply, body=body)
+        threads.update_thread(access=by, thread=thread, body=body)
+        threads.update_reply(access=by, reply=reply, body=body)
     assert Ping.objects.count() == 2
     make.reply(thread, by=alice, body="@bob")
     assert Ping.objects.count() == 3
@@ -156,9 +156,9 @@ def test_who_may_not_read_any_more_is_not_pinged_by_replies(make, team_repo, ali
 
 
 def asking(repo, alice, *approvers, branch="main"):
-    made = create_protection(by=access_of(alice, repo), branch=branch)
+    made = create_protection(access=access_of(alice, repo), branch=branch)
     for person in approvers:
-        add_approver(by=access_of(alice, made.repo), protection=made, user=person)
+        add_approver(access=access_of(alice, made.repo), protection=made, user=person)
 
 
 def test_a_pull_that_opens_asks_its_approvers(make, team_repo, alice, bob, everybody, acme):
@@ -179,9 +179,9 @@ def test_a_pull_that_opens_asks_its_approvers(make, team_repo, alice, bob, every
         ("closed", set()),
         ("open", {"bob review_requested"}),
     ):
-        pulls.update_pull(by=by, pull=pull, status=status)
+        pulls.update_pull(access=by, pull=pull, status=status)
         assert new_pings() == pinged
-    pulls.update_pull(by=by, pull=pull, title="Another")
+    pulls.update_pull(access=by, pull=pull, title="Another")
     assert not new_pings()
 
 
@@ -192,9 +192,9 @@ def test_a_pull_that_begins_as_a_draft_asks_nobody_until_it_is_ready(
     new_pings()
     draft = {"source_branch": "topic", "target_branch": "main", "status": "draft"}
     by = access_of(alice, team_repo)
-    pull = pulls.create_pull(by=by, title="t", body="@Vera", **draft)
+    pull = pulls.create_pull(access=by, title="t", body="@Vera", **draft)
     assert new_pings() == {"Vera mention"}
-    pulls.update_pull(by=by, pull=pull, status="open")
+    pulls.update_pull(access=by, pull=pull, status="open")
     assert new_pings() == {"bob review_requested"}
 
 
@@ -212,14 +212,14 @@ def test_a_pull_asks_nobody_where_no_approver_is_named(make, team_repo, alice):
 
 
 def test_being_added_to_a_team_pings(acme, alice, carol):
-    teams.add_member(by=team_access_of(alice, acme), user=carol, role="viewer")
+    teams.add_member(access=team_access_of(alice, acme), user=carol, role="viewer")
     assert new_pings() == {"carol added"}
-    teams.create_team(by=team_access_of(carol, acme).principal, name="Own", slug="own")
+    teams.create_team(principal=team_access_of(carol, acme).principal, name="Own", slug="own")
     assert not new_pings()
 
 
 def test_a_deleted_thread_takes_its_pings_along(make, team_repo, alice, bob):
     thread = make.thread(team_repo, by=alice, body="@bob")
     other = make.thread(team_repo, by=alice, body="@bob")
-    threads.delete_thread(by=access_of(alice, team_repo), thread=thread)
+    threads.delete_thread(access=access_of(alice, team_repo), thread=thread)
     assert [row.event.thread_id for row in Ping.objects.all()] == [other.pk]

@@ -1,7 +1,9 @@
-"""Repositories that strangers read, a clone, and pulls with and without commits.
+"""Fixtures for pulls: repositories that strangers can read, a clone, pulls with and without
+commits.
 
-Tests of addresses run under both owners and push nothing; tests of git run under the team's. What
-they begin with is made once, and copied for each test (tests/prepared_data.py).
+Tests of addresses run for repositories of a team and of a person, and push nothing. Tests of git
+run for a repository of a team. The initial state is created once and copied for each test
+(tests/prepared_data.py).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from tests import prepared_data
 from tests.by_actions import MakeByActions
 from tests.gitclient import Clone
 from tests.prepared_data import Build, Things, given, with_people
-from tests.pulls import followers
+from tests.pulls import push_hook
 
 
 def with_repo(make: MakeByActions, folder: Path) -> Things:
@@ -29,7 +31,7 @@ def with_repo(make: MakeByActions, folder: Path) -> Things:
 
 
 def with_clone(make: MakeByActions, folder: Path) -> Things:
-    """alice's clone of it; it is internal, and `main` is pushed."""
+    """alice's clone of the team's repository, which is internal; `main` is pushed."""
     things = with_repo(make, folder)
     clone = Clone(folder / "clone", opened(things["team_repo"]), things["alice"])
     clone.commit("main", {"README": "A place to meet.\n"}, message="begin")
@@ -38,7 +40,7 @@ def with_clone(make: MakeByActions, folder: Path) -> Things:
 
 
 def with_pull(make: MakeByActions, folder: Path) -> Things:
-    """alice asks for her branch `feature`, one commit ahead of `main`."""
+    """alice's pull from her branch `feature`, which is one commit ahead of `main`."""
     things = with_clone(make, folder)
     clone: Clone = things["clone"]
     clone.commit("feature", {"arch": "open\n"}, onto="main", message="add an arch")
@@ -65,7 +67,7 @@ team_repo, clone, pull = map(given, ("team_repo", "clone", "pull"))
 
 @pytest.fixture(params=["team", pytest.param("user", marks=[pytest.mark.slow, pytest.mark.once])])
 def repo(request: pytest.FixtureRequest, things: Things, make: MakeByActions) -> Any:
-    """As everywhere: the team's, or alice's own."""
+    """A repository of a team, or alice's own."""
     if request.param == "user":
         return make.repo(things["alice"], "api", by=things["alice"])
     return things["team_repo"]
@@ -73,22 +75,22 @@ def repo(request: pytest.FixtureRequest, things: Things, make: MakeByActions) ->
 
 @pytest.fixture
 def open_repo(repo: Repo) -> Repo:
-    """`repo`, but internal: carol, a stranger, reads it under both owners."""
+    """`repo`, but internal: carol, a stranger, can read it."""
     return opened(repo)
 
 
 @pytest.fixture
 def bare_pull(make: MakeByActions, open_repo: Repo, carol: User) -> Pull:
-    """carol, who only reads, asks for a branch that nobody has pushed."""
+    """A pull by carol, who has read access only, from a branch that does not exist."""
     return make.pull(open_repo, by=carol, title="Widen the gate", body="It is narrow.")
 
 
 @pytest.fixture
 def last_moment(settings: Any) -> Iterator[Callable[[Callable[[], object]], None]]:
-    """`last_moment(call)`: happens between a merge's plan and its last transaction."""
-    settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
-    yield followers.reading.append
-    followers.reading.clear()
+    """`last_moment(call)` calls it between a merge's plan and its final transaction."""
+    settings.AFTER_PUSH = ["tests.pulls.push_hook", *settings.AFTER_PUSH]
+    yield push_hook.preparing.append
+    push_hook.preparing.clear()
 
 
 def opened(repo: Repo) -> Repo:

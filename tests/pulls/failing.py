@@ -1,4 +1,4 @@
-"""A git that always fails, to show what asks none."""
+"""A git that always fails, to show that code does not run git."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.git import run
 
 @contextmanager
 def no_git(folder: Path) -> Iterator[None]:
-    """Inside, `git` is a script that fails."""
+    """Inside this block, `git` is a script that fails."""
     script = folder / "failing" / "git"
     script.parent.mkdir(exist_ok=True)
     script.write_text("#!/bin/sh\necho 'fatal: no git' >&2\nexit 1\n")

@@ -1,4 +1,4 @@
-"""carol's fork of team acme's repository, and her pull from it."""
+"""carol's fork of a repository of team acme, and her pull from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def with_fork(make, folder):
     """carol's fork of it."""
     things = with_upstream(make, folder)
     create_fork(
-        by=access_of(things["carol"], things["upstream"]),
+        access=access_of(things["carol"], things["upstream"]),
         into=space_access_of(things["carol"], things["carol"]),
     )
     jobs.make_next_fork()
@@ -33,7 +33,7 @@ def with_fork(make, folder):
 
 
 def with_clone(make, folder):
-    """carol's work tree of her fork, with `topic` one commit ahead."""
+    """carol's work tree of her fork; `topic` is one commit ahead."""
     things = with_fork(make, folder)
     fork = things["fork"]
     clone = Clone(folder / "fork", fork, things["carol"])
@@ -45,7 +45,7 @@ def with_clone(make, folder):
 
 
 def with_pull(make, folder):
-    """carol's pull of it: as it was answered, and its address."""
+    """carol's pull from her fork: its record, and its address."""
     things = with_clone(make, folder)
     upstream, carol = things["upstream"], Api(make.token(things["carol"]))
     made = carol.post(f"{upstream.api_path}/pulls", **body("carol:topic")).gives(201)

@@ -1,4 +1,6 @@
-"""Which commits an approval counts for: those whose merge gives what the approved one gives."""
+"""Approvals count for all heads whose merge gives the same result as the merge of the approved
+commit.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from tests.pulls import paths
 
 APPROVED = ["approval_required"]
 LATER = 4_102_444_800
-"""A date by which git takes a commit for the newest."""
+"""A time in the far future, so that git sorts a commit as the newest."""
 BODY = "    a()\n    b()\n    c()\n    d()\n    e()\n    f()\n"
 FUNCTIONS = f"def one():\n{BODY}\n\ndef two():\n{BODY}"
 
@@ -24,26 +26,30 @@ def merge_url(pull: Pull) -> str:
 
 @pytest.fixture
 def protection(make, pull, alice):
-    """`main` is protected; nobody is named. A clone pushes past the check that would refuse it."""
+    """`main` is protected and names no approvers. A clone's push is not refused, because it
+    bypasses the check.
+    """
     return make.protection(pull.repo, by=alice)
 
 
 @pytest.fixture
 def approved(make, pull, protection, bob):
-    """Its review by bob, of the commit that was the head first."""
+    """bob's approval of the pull's first head."""
     return make.review(pull, by=bob)
 
 
 @pytest.fixture
 def blockers(api, bob):
-    """What the protection record of a pull names."""
+    """`blockers(pull)`: the blocked_reasons of its protection record."""
     return lambda pull: api(bob).get(f"{paths.pull(pull)}/protection").gives()["blocked_reasons"]
 
 
 def test_a_head_with_two_bases_that_undoes_a_fix_is_not_what_was_approved(
     api, clone, pull, approved, blockers, alice
 ):
-    """Its patch against one of the bases is the approved one; merging it reverts the fix."""
+    """The head's patch against one of its two merge bases equals the approved patch, but merging
+    the head reverts the fix.
+    """
     begin = clone.sha("main")
     fix = clone.commit("main", {"lock": "1\n"})
     text = commit_of(clone, {"side": "1\n"}, onto=begin, parents=(begin,))
@@ -65,13 +71,13 @@ def test_a_head_with_two_bases_that_undoes_a_fix_is_not_what_was_approved(
 
 
 def commit_of(clone, files, *, onto, parents):
-    """The text of a commit of these files with those of another commit."""
+    """The text of a commit with these files and the files of another commit."""
     tree = clone.tree(onto) | {name: clone.store("blob", text) for name, text in files.items()}
     entries = b"".join(
         b"100644 %b\0%b" % (name.encode(), bytes.fromhex(tree[name])) for name in sorted(tree)
     )
     person = f"alice <alice@example.org> {LATER} +0000"
-    lines = [f"tree {clone.store('tree', entries)}", *(f"parent {one}" for one in parents)]
+    lines = [f"tree {clone.store('tree', entries)}", *(f"parent {parent}" for parent in parents)]
     return "\n".join([*lines, f"author {person}", f"committer {person}", "", "evil\n"])
 
 
@@ -115,14 +121,14 @@ def test_an_approved_commit_that_conflicts_now_approves_no_resolution(
 ):
     clone.commit("main", {"arch": "shut\n"})
     clone.push("main")
-    assert blockers(pull) == ["merge_conflict"]  # the head is the one that was approved
+    assert blockers(pull) == ["merge_conflict"]  # the head is the approved commit
     clone.commit("feature", {"arch": "open\n"}, onto="main")
     clone.push("feature")
     assert blockers(pull) == APPROVED
 
 
 def test_what_a_target_has_taken_in_meanwhile_decides(clone, pull, approved, blockers):
-    """The same two commits: equal results at first, others when the target has changed."""
+    """The two commits first give equal results, and different ones after a push to the target."""
     clone.commit("feature", {"arch": "open\n", "lock": "1\n"}, onto="main")
     clone.push("feature")
     assert blockers(pull) == APPROVED
@@ -134,7 +140,7 @@ def test_what_a_target_has_taken_in_meanwhile_decides(clone, pull, approved, blo
 def test_it_is_asked_again_under_the_lock_of_the_merge(
     api, clone, pull, approved, last_moment, alice
 ):
-    """A push to the target, between the plan of a merge and its end, changes what would land."""
+    """A push to the target, between the plan of a merge and its end, changes its result."""
     clone.commit("feature", {"arch": "open\n", "lock": "1\n"}, onto="main")
     clone.push("feature")
     clone.commit("main", {"lock": "1\n"})
@@ -172,7 +178,7 @@ def test_nobody_is_shown_the_refs_that_keep_approved_commits(make, pull, approve
 
 
 def test_a_commit_that_has_gone_approves_nothing(clone, pull, approved, blockers):
-    """As where an approval is older than the refs that keep what it is of."""
+    """An approval can be older than the refs that keep approved commits."""
     type(approved).objects.update(commit_sha="1" * 40)
     assert blockers(pull) == APPROVED
 
@@ -194,7 +200,7 @@ def test_a_closed_pull_whose_base_has_gone_shows_its_reviews(api, clone, pull, a
 
 
 def test_a_review_that_git_cannot_compare_is_shown_as_stale(api, make, clone, pull, alice, bob):
-    """Its commit is there, and the tree is not: git fails, and the others are shown as ever."""
+    """git has the reviewed commit but not its tree, and fails. Other reviews are not affected."""
     make.review(pull, by=bob, status="commented")
     tree = clone.git("rev-parse", f"{pull.head_sha}^{{tree}}")
     clone.commit("feature", {"other": "1\n"})
@@ -202,12 +208,12 @@ def test_a_review_that_git_cannot_compare_is_shown_as_stale(api, make, clone, pu
     make.review(Pull.objects.get(), by=alice, status="commented")
     (clone.repo.git.path / "objects" / tree[:2] / tree[2:]).unlink()
     shown = api(alice).get(paths.reviews(pull)).gives()["results"]
-    assert [one["is_stale"] for one in shown] == [True, False]
+    assert [row["is_stale"] for row in shown] == [True, False]
 
 
 def test_an_approval_that_is_said_again_keeps_its_commit(api, pull, approved, bob):
     ref = f"refs/approved/{pull.number}/{pull.head_sha}"
-    assert pull.repo.git.update_ref(ref, "0" * 40, pull.head_sha)  # as before there were such refs
+    assert pull.repo.git.update_ref(ref, "0" * 40, pull.head_sha)  # as before such refs existed
     api(bob).put(paths.review(approved), status="approved").gives()
     assert pull.repo.git.ref(ref) == pull.head_sha
 
@@ -215,7 +221,7 @@ def test_an_approval_that_is_said_again_keeps_its_commit(api, pull, approved, bo
 def test_nobody_approves_a_head_of_which_nobody_knows_who_pushed_it(
     api, pull, approved, blockers, bob
 ):
-    """It may have been whoever approves: a push can be cut off so that nobody knows of it."""
+    """The reviewer may have pushed the head: if a push is interrupted, its person is not known."""
     Pull.objects.update(head_pushed_by=None)
     [shown] = api(bob).get(paths.reviews(pull)).gives()["results"]
     assert (shown["is_eligible"], "Nobody knows" in shown["reason"]) == (False, True)
@@ -225,7 +231,7 @@ def test_nobody_approves_a_head_of_which_nobody_knows_who_pushed_it(
 def test_a_push_of_another_commit_says_who_pushed_and_of_the_same_one_does_not(
     api, clone, pull, approved, blockers, alice, bob
 ):
-    """The way out where nobody is known."""
+    """A new commit makes the pusher known again."""
     Pull.objects.update(head_pushed_by=None)
     branch = pull.source_branch
     head = clone.sha(branch)
@@ -252,8 +258,8 @@ def test_a_rebase_with_another_result_is_refused_by_a_code_of_its_own(api, make,
     clone.commit("main", {"u": "1\n"})
     clone.push("main")
     topic = make.pull(clone.repo, by=alice, source="topic")
-    found = api(alice).get(f"{paths.pull(topic)}/protection").gives()
-    assert found["allowed_strategies"] == ["merge", "squash"]
+    record = api(alice).get(f"{paths.pull(topic)}/protection").gives()
+    assert record["allowed_strategies"] == ["merge", "squash"]
     answer = api(alice).post(merge_url(topic), merge_strategy="rebase")
     answer.fails(409, "strategy_differs")
     api(alice).post(merge_url(topic), merge_strategy="squash").gives()
@@ -285,9 +291,7 @@ TABLE = [
     pytest.param(*row, marks=[] if sum(map(bool, row)) in {0, 1, 4} else pytest.mark.once)
     for row in product(["", "pull_is_draft"], GIT, ["", "changes_requested"], ["", *APPROVED])
 ]
-"""PostgreSQL is asked for none of the blockers, for each alone and for all: the same is asked for
-some of them.
-"""
+"""With PostgreSQL only some combinations run: no blocker, each single one, and all."""
 
 
 @pytest.mark.parametrize(("draft", "git", "changes", "approvals"), TABLE)
@@ -311,14 +315,14 @@ def test_the_blockers_are_the_same_in_the_record_and_in_the_merge(
         Pull.objects.update(head_sha=clone.sha("main"), commit_count=0)
         clone.repo.refs.filter(full_name="refs/heads/feature").update(sha=clone.sha("main"))
         pull.reviews.update(commit_sha=clone.sha("main"))
-    expected = [one for one in (draft, git, changes, approvals) if one]
+    expected = [code for code in (draft, git, changes, approvals) if code]
     assert blockers(pull) == expected
     answer = api(alice).post(merge_url(pull))
     if not expected:
         answer.gives()
         return
     detail = answer.fails(409, expected[0])
-    named = [one for one in (draft, git, changes, approvals) if one and f"{one}: " in detail]
+    named = [code for code in (draft, git, changes, approvals) if code and f"{code}: " in detail]
     assert len(expected) == 1 or named == expected
-    delete_protection(by=access_of(alice, pull.repo), protection=protection)
-    assert blockers(pull) == [one for one in (draft, git) if one]
+    delete_protection(access=access_of(alice, pull.repo), protection=protection)
+    assert blockers(pull) == [code for code in (draft, git) if code]

@@ -1,4 +1,4 @@
-"""Whether a pull has a conflict is stored for its two tips, and said of no others."""
+"""The stored conflict of a pull is about its current head and base."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.pulls import paths
 
 
 def stored(pull: Pull) -> tuple[bool | None, bool]:
-    """Whether it conflicts, and whether the worker has yet to ask."""
-    found = Pull.objects.get(pk=pull.pk)
-    return found.has_conflict, found.conflict_due_at is not None
+    """`has_conflict`, and whether the worker has yet to check the pull."""
+    row = Pull.objects.get(pk=pull.pk)
+    return row.has_conflict, row.conflict_due_at is not None
 
 
 def work() -> int:
-    """How many pulls the worker has asked about."""
+    """Let the worker check all pending pulls; return their number."""
     done = 0
     while jobs.check_next_conflict():
         done += 1
@@ -94,7 +94,7 @@ def test_a_closed_pull_is_asked_about_when_it_is_reopened(api, pull, alice):
     url = f"{paths.pull(pull)}/status"
     api(alice).put(url, status="closed").gives()
     assert work() == 0
-    Pull.objects.update(conflict_due_at=None)  # as one that was closed before this was stored
+    Pull.objects.update(conflict_due_at=None)  # as before conflicts were stored
     api(alice).put(url, status="open").gives()
     assert work() == 1 and stored(pull) == (False, False)
 
@@ -121,8 +121,8 @@ def test_of_older_pulls_those_that_can_be_merged_are_asked_about(api, make, pull
     work()
     with as_of("pulls", "0012_versions"):
         pass
-    found = [stored(one) for one in (pull, draft, closed, waiting)]
-    assert found == [(None, True), (None, True), (None, False), (None, False)]
+    states = [stored(row) for row in (pull, draft, closed, waiting)]
+    assert states == [(None, True), (None, True), (None, False), (None, False)]
     assert work() == 2 and stored(pull) == stored(draft) == (False, False)
 
 

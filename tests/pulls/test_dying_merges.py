@@ -1,5 +1,5 @@
-"""A merge with an `Idempotency-Key` whose process dies, at each statement in turn, or which fails:
-sent again it has merged once, and says so.
+"""A merge with an `Idempotency-Key` fails, or its process dies at each statement in turn. When the
+request is sent again, the pull has been merged once, and the response says so.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from apps.idempotency.models import KeyedRequest
 from apps.pulls.models import MergeAttempt
 from apps.repos.models import PushJournal
 from tests.dying import dying_at
-from tests.pulls import followers, paths
+from tests.pulls import paths, push_hook
 
 pytestmark = pytest.mark.slow
 KEY = "8e03978e-40d5-43dd-bc93-6894a57f9324"
 
 
 def time_passes():
-    """Until all that was under way is taken for dead."""
+    """Let all leases expire."""
     KeyedRequest.objects.update(leased_until=timezone.now())
     MergeAttempt.objects.update(leased_until=timezone.now())
 
@@ -69,11 +69,13 @@ def test_wherever_its_process_dies_it_merges_once(api, make, clone, alice, strat
 
 @pytest.fixture
 def failing(settings):
-    """The rows of the next merge fail after its ref has moved; they are written at once."""
-    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
-    followers.failing.append(OperationalError("the disk is full"))
+    """The rows of the next merge cannot be written after its ref has moved; `settle` writes them at
+    once.
+    """
+    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.push_hook"]
+    push_hook.failing.append(OperationalError("the disk is full"))
     yield
-    assert not followers.failing
+    assert not push_hook.failing
 
 
 def test_a_merge_that_was_made_although_it_failed_is_found_by_its_key(api, pull, alice, failing):
@@ -85,7 +87,7 @@ def test_a_merge_that_was_made_although_it_failed_is_found_by_its_key(api, pull,
 
 
 def test_a_merge_by_somebody_else_or_in_another_way_is_not_the_one(api, pull, alice, bob):
-    """Who asks again has been overtaken meanwhile, and learns so."""
+    """The repeated request is refused, because another merge came first."""
     url, squash, rebase = (
         merge_url(pull),
         {"merge_strategy": "squash"},

@@ -1,5 +1,5 @@
-"""A push to a pull's branch whose process dies, at each statement in turn: what git has of it
-becomes one version, with its ref and what it contains.
+"""The process of a push to a pull's branch dies at each statement in turn. The head in git then
+becomes exactly one version, with its ref and contents.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
 def work():
-    """What the worker does when its time has come."""
+    """Let the worker complete all pending versions."""
     PullVersion.objects.exclude(due_at=None).update(due_at="2020-01-01T00:00:00Z")
     while jobs.complete_next_version():
         pass
@@ -34,9 +34,9 @@ def test_wherever_its_process_dies_a_push_is_one_version(pull, clone):
         work()
         heads += [head] if git.ref("refs/heads/feature") == head else []
         rows = PullVersion.objects.filter(pull=pull).order_by("version")
-        assert [one.head_sha for one in rows] == heads, f"it died at statement {number}"
-        assert [git.ref(version_ref(pull.number, one.version)) for one in rows] == heads
-        assert all(one.is_known and one.due_at is None for one in rows)
+        assert [row.head_sha for row in rows] == heads, f"it died at statement {number}"
+        assert [git.ref(version_ref(pull.number, row.version)) for row in rows] == heads
+        assert all(row.is_known and row.due_at is None for row in rows)
         assert VersionContents.objects.count() == len(heads)
         assert Pull.objects.get().last_version == len(heads)
         if not death.came:

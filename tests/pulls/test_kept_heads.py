@@ -1,5 +1,5 @@
-"""Pulls keep their head when their fork is pushed to by somebody who may not read the target, and
-what is merged is the head that they show.
+"""A pull keeps its head if somebody who may not read the target pushes to its fork, and a merge
+merges this head.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from apps.pulls.models import Pull
 from tests.factories import MemberFactory
 from tests.gitclient import Clone
 from tests.prepared_data import given
-from tests.pulls import followers, forks
+from tests.pulls import forks, push_hook
 
 upstream = given("upstream")
 
@@ -21,15 +21,13 @@ def builds():
 
 
 def close(api, upstream, alice):
-    """The upstream is alice's team's business from now on: carol, who has a pull, is a stranger."""
+    """Make the upstream private: carol, who has a pull, can no longer read it."""
     body = {"name": "Api", "slug": "api", "visibility": "private"}
     api(alice).put(upstream.api_path, **body).gives()
 
 
 def shown(api, person, address):
-    """The head, and whether the source has moved: the same in the pull, the list and the protection
-    record.
-    """
+    """The head and `source_moved`, the same in the pull, the list and the protection record."""
     pull = api(person).get(address).gives()
     [listed] = api(person).get(address.rpartition("/")[0]).gives()["results"]
     said = api(person).get(f"{address}/protection").gives()
@@ -75,7 +73,7 @@ def test_what_is_merged_is_the_head_that_the_pull_shows(
 def test_the_branch_of_a_pull_whose_source_has_moved_may_be_deleted(
     api, upstream, clone, pull, alice
 ):
-    """Else a stranger could keep the pull from being merged."""
+    """Otherwise a stranger could prevent the merge by deleting the branch."""
     made, address = pull
     close(api, upstream, alice)
     clone.push(":topic")
@@ -160,11 +158,11 @@ def test_a_branch_that_a_stranger_makes_does_not_become_the_head_of_a_pull_that_
 def test_a_push_that_waits_while_the_upstream_is_closed_moves_nothing(
     api, upstream, clone, pull, alice, settings
 ):
-    """The question who may read the upstream is asked again under its lock."""
+    """`apply` checks again, under the lock of the upstream, who may read it."""
     made, address = pull
     clone.commit("topic", {"trap": "set\n"})
-    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
-    followers.reading.append(lambda: close(api, upstream, alice))
+    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.push_hook"]
+    push_hook.preparing.append(lambda: close(api, upstream, alice))
     clone.push("topic")
     assert shown(api, alice, address) == (made["head_sha"], True)
 
@@ -172,7 +170,7 @@ def test_a_push_that_waits_while_the_upstream_is_closed_moves_nothing(
 def test_a_push_here_whose_rows_are_not_written_yet_is_not_merged(
     api, upstream, alice, tmp_path, clone
 ):
-    """git has moved the branch, the pull does not show it: what it shows is merged."""
+    """git has moved the branch but the rows are not written yet: the pull's head is merged."""
     own = Clone(tmp_path / "own", upstream, alice)
     own.git("fetch", "--quiet", str(upstream.git.path), "main:refs/seen/base")
     head = own.commit("feature", {"a": "1\n"}, onto="refs/seen/base")

@@ -10,7 +10,7 @@ from apps.git import run
 from apps.site.models import SiteSettings
 from tests.factories import UserFactory
 from tests.gitclient import Clone
-from tests.pulls import followers, paths
+from tests.pulls import paths, push_hook
 
 STRATEGIES = ["merge", "squash", "rebase", "fast_forward"]
 AS_SHOWN = "--format=%s|%an <%ae>|%cn <%ce>|%P"
@@ -21,14 +21,14 @@ def merge_url(pull, head=""):
 
 
 def log(clone, *options):
-    """Subject, author, committer and parents of each commit of main, newest first."""
+    """The subject, author, committer and parents of each commit of main, newest first."""
     return [line.split("|") for line in clone.server("log", AS_SHOWN, *options).splitlines()]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_merge_answers_what_it_has_done(api, pull, alice, events, strategy):
     before = api(alice).get(paths.pull(pull)).gives()
-    with events("branch-pushed", "pull-merged") as found:
+    with events("branch-pushed", "pull-merged") as recorded:
         answer = api(alice).post(merge_url(pull), merge_strategy=strategy).gives()
     after = answer.pop("pull")
     assert after == api(alice).get(paths.pull(pull)).gives()
@@ -36,11 +36,13 @@ def test_a_merge_answers_what_it_has_done(api, pull, alice, events, strategy):
         name: after[name] for name in answer if name not in {"merged", "target_sha_before"}
     }
     assert (after["status"], after["merge_strategy"], after["merged_by_username"]) == (
-        *("merged", strategy, "alice"),
+        "merged",
+        strategy,
+        "alice",
     )
     assert after["head_sha"] == before["head_sha"]
-    assert found[0].data["after"] == after["merge_commit_sha"] == pull.repo.branch_sha("main")
-    assert (found[1].actor, found[1].number, found[1].title) == (alice, 1, "Add an arch")
+    assert recorded[0].data["after"] == after["merge_commit_sha"] == pull.repo.branch_sha("main")
+    assert (recorded[1].actor, recorded[1].number, recorded[1].title) == (alice, 1, "Add an arch")
     assert pull.repo.git.ref("refs/heads/main") == after["merge_commit_sha"]
 
 
@@ -84,11 +86,13 @@ def test_an_address_that_is_in_no_commit_stays_private(api, make, clone, alice):
 
 
 def test_an_address_that_is_not_confirmed_is_no_author(api, make, clone, alice):
-    """Whoever signs up with somebody else's address does not get to write in their name."""
+    """A person who signs up with another person's address cannot author commits in that person's
+    name.
+    """
     SiteSettings.load()
     SiteSettings.objects.update(signups_require_invite=False)
     wanted = {"username": "mallory", "email": "dan@example.org", "password": "first horse battery"}
-    mallory = sign_up(by=ANONYMOUS, invite=None, **wanted)
+    mallory = sign_up(principal=ANONYMOUS, invite=None, **wanted)
     clone.commit("feature", {"a": "1"}, onto="main", email="dan@example.org")
     clone.push("feature")
     pull = make.pull(clone.repo, by=mallory)
@@ -217,9 +221,9 @@ def test_a_refused_merge_leaves_nothing_behind(api, pull, clone, alice):
 
 
 def test_what_was_asked_before_the_lock_is_not_asked_again(api, pull, alice, settings):
-    """Under the lock one git runs, `update-ref`; the figures are known by then."""
-    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
+    """One git process runs under the lock, `update-ref`; the statistics are read before."""
+    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.push_hook"]
     before: list[int] = []
-    followers.reading.append(lambda: before.append(run.spawned))
+    push_hook.preparing.append(lambda: before.append(run.spawned))
     api(alice).post(merge_url(pull)).gives()
     assert before == [run.spawned - 1]

@@ -1,7 +1,7 @@
-"""A merge that stops half way is followed up, whoever comes next.
+"""The process of a merge dies at any point; a later merge, push or settle completes the work.
 
-A crash is an exception at the moment of death, and again where the merge would clean up after
-itself: what a killed process leaves behind stays.
+The crash is an exception, raised again where the merge would clean up, so that the same data is
+left as after a kill.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.models import PushJournal
 from apps.repos.pushes import open_journal
 from tests.principals import access_of
-from tests.pulls import followers, paths
+from tests.pulls import paths, push_hook
 
 pytestmark = pytest.mark.slow
 
@@ -32,43 +32,44 @@ def die():
 
 
 def live():
-    """Nothing happens at this read."""
+    """Do nothing at this call of the hook."""
 
 
 @pytest.fixture(autouse=True)
 def followed(settings):
-    """Every push and merge is followed by `followers` too, once the rows of pulls are written."""
-    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
+    """Every push and merge also calls `push_hook`, after the rows of pulls are written."""
+    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.push_hook"]
     yield
-    left = [*followers.reading, *followers.following, *followers.failing]
-    for one in (followers.reading, followers.following, followers.failing):
-        one.clear()
+    left = [*push_hook.preparing, *push_hook.applying, *push_hook.failing]
+    for calls in (push_hook.preparing, push_hook.applying, push_hook.failing):
+        calls.clear()
     assert not left, "a moment was not reached"
 
 
 def at_next_reads(*acts):
-    """One of these happens at each of the next reads. A merge reads once its plan is stored, just
-    before it moves the ref, and whenever it settles something.
+    """Call one of these at each of the next calls of `prepare`.
+
+    A merge calls it when its plan is stored, just before it moves the ref, and in each `settle`.
     """
-    followers.reading.extend(reversed(acts))
+    push_hook.preparing.extend(reversed(acts))
 
 
 def merge(pull, actor, strategy=Strategy.MERGE, **options):
-    """The action, with a pull of its own."""
+    """Call the action with a pull that is read again."""
     again = Pull.objects.select_related("thread__created_by").get(pk=pull.pk)
     again.repo = pull.repo
     by = access_of(actor, pull.repo)
-    merge_pull(by=by, pull=again, merge_strategy=strategy, **options)
+    merge_pull(access=by, pull=again, merge_strategy=strategy, **options)
 
 
 def die_without_a_plan(pull, actor, strategy):
-    """A merge that dies at the first query after those that have taken the lease."""
+    """Let a merge die at the first query after it has taken its lease."""
     leased = dead = False
 
     def watch(execute, sql, *rest):
         nonlocal leased, dead
         if dead:
-            return None  # nobody hears what it still says
+            return None  # a dead process sends no further queries
         if leased and sql.startswith("SELECT"):
             dead = True
             die()
@@ -81,7 +82,7 @@ def die_without_a_plan(pull, actor, strategy):
 
 
 def die_before_the_ref(pull, actor, strategy=Strategy.MERGE, *, after=()):
-    """A merge that dies with its plan stored. `after`: what happens at its reads before."""
+    """Let a merge die when its plan is stored. `after`: calls for the earlier calls of the hook."""
     before = pull.repo.git.ref("refs/heads/main")
     at_next_reads(*after, die, die)
     with pytest.raises(Killed):
@@ -91,13 +92,13 @@ def die_before_the_ref(pull, actor, strategy=Strategy.MERGE, *, after=()):
 
 
 def die_after_the_ref(pull, actor, strategy=Strategy.MERGE):
-    """A merge that dies before its rows are written; returns where it has moved the target."""
+    """Let a merge die before its rows are written; return the new tip of the target."""
     before = pull.repo.git.ref("refs/heads/main")
     at_next_reads(live, die)
-    followers.following.append(die)
+    push_hook.applying.append(die)
     with pytest.raises(Killed):
         merge(pull, actor, strategy)
-    assert not followers.following
+    assert not push_hook.applying
     sha = pull.repo.git.ref("refs/heads/main")
     assert sha != before == pull.repo.branch_sha("main")
     check_left_behind(pull)
@@ -105,7 +106,7 @@ def die_after_the_ref(pull, actor, strategy=Strategy.MERGE):
 
 
 def check_left_behind(pull):
-    """The lease with its plan, and the step in the journal: all that a dead merge has written."""
+    """A dead merge leaves its lease with the plan, and its step in the journal."""
     attempt = MergeAttempt.objects.get(pull=pull)
     assert attempt.leased_until > timezone.now()
     step, main = PushJournal.objects.get(), "refs/heads/main"
@@ -118,7 +119,7 @@ def expire_leases():
 
 
 def check_merged(pull, sha, strategy, by):
-    """Merged once, as it was meant, and nothing is left to follow up."""
+    """The pull has been merged once, as planned, and nothing is left to settle."""
     pull = Pull.objects.select_related("thread").get(pk=pull.pk)
     assert (pull.status, pull.thread.status) == ("merged", "resolved")
     assert (pull.merge_commit_sha, pull.merge_strategy, pull.merged_by) == (sha, strategy, by)
@@ -132,11 +133,11 @@ def test_the_next_push_finishes_a_merge_that_died_after_the_ref(
     pull, clone, bob, sam, events, strategy
 ):
     sha = die_after_the_ref(pull, bob, strategy)
-    with events("branch-pushed", "branch-created", "pull-merged") as found:
+    with events("branch-pushed", "branch-created", "pull-merged") as recorded:
         clone.push("main:other", by=sam)
     check_merged(pull, sha, strategy, bob)
-    assert [event.actor for event in found] == [bob, sam, bob]
-    assert found[0].data["after"] == sha == clone.repo.branch_sha("main")
+    assert [event.actor for event in recorded] == [bob, sam, bob]
+    assert recorded[0].data["after"] == sha == clone.repo.branch_sha("main")
 
 
 @pytest.mark.parametrize("strategy", ["merge", "rebase"])
@@ -170,10 +171,10 @@ def test_what_was_pushed_on_a_dead_merge_keeps_its_people(pull, clone, bob, sam,
     sha = die_after_the_ref(pull, bob, "squash")
     clone.git("fetch", "--quiet", str(clone.repo.git.path), "main")
     clone.commit("next", {"gate": "1"}, onto="FETCH_HEAD")
-    with events("branch-pushed", "branch-pushed", "pull-merged") as found:
+    with events("branch-pushed", "branch-pushed", "pull-merged") as recorded:
         clone.push("next:main", by=sam)
     check_merged(pull, sha, "squash", bob)
-    assert [event.actor for event in found] == [bob, sam, bob]
+    assert [event.actor for event in recorded] == [bob, sam, bob]
 
 
 def test_a_dead_merge_is_known_without_its_journal_too(pull, clone, bob, sam, events):
@@ -181,10 +182,10 @@ def test_a_dead_merge_is_known_without_its_journal_too(pull, clone, bob, sam, ev
     PushJournal.objects.all().delete()
     clone.git("fetch", "--quiet", str(clone.repo.git.path), "main")
     clone.commit("next", {"gate": "1"}, onto="FETCH_HEAD")
-    with events("branch-pushed", "pull-merged") as found:
+    with events("branch-pushed", "pull-merged") as recorded:
         clone.push("next:main", by=sam)
     check_merged(pull, sha, "rebase", bob)
-    assert [event.actor for event in found] == [sam, bob]  # sam wanted it where it is now
+    assert [event.actor for event in recorded] == [sam, bob]  # sam has pushed the tip
 
 
 def test_a_pull_that_was_closed_after_its_merge_died_is_merged_all_the_same(
@@ -197,7 +198,7 @@ def test_a_pull_that_was_closed_after_its_merge_died_is_merged_all_the_same(
 
 
 def test_a_merge_that_lost_its_lease_stores_no_plan(pull, alice, bob, events):
-    """It loses it while it settles what a dead merge has left."""
+    """It loses the lease while it settles the plan of a dead merge."""
 
     def lose_it():
         expire_leases()
@@ -213,7 +214,7 @@ def test_a_merge_that_lost_its_lease_stores_no_plan(pull, alice, bob, events):
 
 
 def test_a_merge_that_lost_its_lease_moves_no_ref(pull, alice, bob, events):
-    """It loses it once its plan is stored."""
+    """It loses the lease after its plan is stored."""
 
     def lose_it():
         expire_leases()
@@ -251,32 +252,32 @@ def test_a_head_that_moves_meanwhile_is_not_merged_by_the_old_plan(pull, clone, 
 def test_a_merge_catches_up_with_a_push_whose_rows_are_not_there_yet(
     api, pull, clone, alice, bob, events
 ):
-    """git has moved `main` for bob, but his push has not written its rows yet."""
+    """git has moved `main` for bob, but the rows of his push are not written yet."""
     tip = clone.commit("main", {"gate": "1"})
     moves = [("refs/heads/main", pull.base_sha, tip)]
     open_journal(actor=bob, repo=clone.repo, moves=moves)
     clone.git("push", "--quiet", str(clone.repo.git.path), "main")
-    with events("branch-pushed", "branch-pushed", "pull-merged") as found:
+    with events("branch-pushed", "branch-pushed", "pull-merged") as recorded:
         merged = api(alice).post(f"{paths.pull(pull)}/merge").gives()
-    assert [event.actor for event in found] == [bob, alice, alice]
+    assert [event.actor for event in recorded] == [bob, alice, alice]
     assert merged["target_sha_before"] == tip
     check_merged(pull, merged["merge_commit_sha"], "merge", alice)
 
 
 def test_rows_that_fail_after_the_ref_are_written_at_once(api, pull, alice, events):
-    followers.failing.append(OperationalError("the disk is full"))
+    push_hook.failing.append(OperationalError("the disk is full"))
     with events("branch-pushed", "pull-merged"):
         api(alice).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
     check_merged(pull, pull.repo.git.ref("refs/heads/main"), "merge", alice)
 
 
 def test_a_ref_that_stays_locked_is_no_defect(api, pull, clone, alice, caplog):
-    """git itself holds `main`, or died holding it."""
+    """Another git process holds the lock of `main`, or died holding it."""
     clone.server("config", "core.filesRefLockTimeout", "0")
     held = clone.repo.git.path / "refs/heads/main.lock"
     held.touch()
     api(alice).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
-    assert "merging pull 1" in caplog.text
+    assert "Pull 1 of repository" in caplog.text
     assert not MergeAttempt.objects.exists()
     assert not PushJournal.objects.exists()
     held.unlink()
@@ -284,12 +285,12 @@ def test_a_ref_that_stays_locked_is_no_defect(api, pull, clone, alice, caplog):
 
 
 def overtake(clone, times):
-    """Let pushes to the target come first in the next tries of a merge, and before each `settle`
-    between them.
+    """Let a push to the target come first in each of the next attempts of a merge, and before each
+    `settle` between them.
     """
     for number in range(2 * times - 1):
         clone.commit("main", {"gate": str(number)})
-        followers.reading.insert(0, pusher(clone, clone.git("rev-parse", "main")))
+        push_hook.preparing.insert(0, pusher(clone, clone.git("rev-parse", "main")))
 
 
 def test_a_merge_that_is_overtaken_again_and_again_goes_on(api, pull, clone, alice):
@@ -303,7 +304,7 @@ def test_a_merge_that_is_overtaken_gives_up_when_its_time_is_up_and_keeps_its_pl
     api, pull, clone, alice, monkeypatch
 ):
     overtake(clone, times=1)
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     busy = api(alice).post(f"{paths.pull(pull)}/merge")
     busy.fails(503, "unavailable")
     assert busy.header("Retry-After") == "1"
@@ -318,5 +319,5 @@ def test_a_merge_that_is_overtaken_gives_up_when_its_time_is_up_and_keeps_its_pl
 
 
 def pusher(clone, sha):
-    """Pushes to `main` by git alone, without rows."""
+    """Move `main` in git alone, without rows."""
     return lambda: clone.git("push", "--quiet", str(clone.repo.git.path), f"{sha}:refs/heads/main")

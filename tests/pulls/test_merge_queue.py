@@ -1,9 +1,10 @@
-"""Merges into one branch wait for each other, in the order in which they began."""
+"""Merges into one branch wait for each other, in the order in which they entered the queue."""
 
 from __future__ import annotations
 
 import datetime as dt
 from threading import Event, Thread
+from uuid import uuid4
 
 import pytest
 from django.db import connection, transaction
@@ -31,7 +32,7 @@ def second(make, clone, alice):
 
 
 def begin_merge(pull, by, seconds=60, *, is_built=True):
-    """The row of a merge under way, with its lease and its place in the queue."""
+    """The row of a merge in progress, with its lease and its position in the queue."""
     now = timezone.now()
     return MergeAttempt.objects.create(
         pull=pull,
@@ -46,7 +47,7 @@ def test_a_merge_whose_turn_does_not_come_in_time_is_refused(
     api, pull, second, alice, monkeypatch, events
 ):
     begin_merge(pull, alice)
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     before = pull.repo.git.refs(pulls=True)
     with events():
         busy = api(alice).post(f"{paths.pull(second)}/merge")
@@ -56,8 +57,23 @@ def test_a_merge_whose_turn_does_not_come_in_time_is_refused(
     check_place_is_kept(second)
 
 
+def test_a_merge_with_an_earlier_place_waits_for_one_that_has_stored_its_plan(
+    api, pull, second, alice, monkeypatch
+):
+    """Otherwise one of the two is overtaken, and has to be built again."""
+    attempt = begin_merge(pull, alice)
+    planned = MergeAttempt.objects.filter(pk=attempt.pk)
+    planned.update(queued_at=timezone.now() + dt.timedelta(minutes=1), push=uuid4())
+    monkeypatch.setattr(merging, "BUDGET", 0)
+    api(alice).post(f"{paths.pull(second)}/merge").fails(503, "unavailable")
+    planned.update(push=None)
+    api(alice).post(f"{paths.pull(second)}/merge").gives()
+
+
 def check_place_is_kept(pull):
-    """It holds up nobody, no later push takes it for a merge that died, and it is merged later."""
+    """The row delays no other merge, and no push takes it for a merge that died. It keeps its
+    position.
+    """
     kept = MergeAttempt.objects.get(pull=pull)
     assert kept.queued_at is not None
     assert kept.leased_until <= timezone.now()
@@ -65,9 +81,9 @@ def check_place_is_kept(pull):
 
 
 def refuse_for_its_turn(api, pull, by, monkeypatch):
-    """A merge is refused because another one is ahead."""
+    """Let a merge be refused because another merge is ahead."""
     with monkeypatch.context() as patched:
-        patched.setattr(merging, "BUDGET", 0)
+        patched.setattr(merging, "MERGE_SECONDS", 0)
         api(by).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
     check_place_is_kept(pull)
 
@@ -81,7 +97,7 @@ def test_a_merge_refused_for_its_turn_goes_before_one_that_came_later_when_it_re
     clone.commit("third", {"roof": "flat\n"}, onto="main")
     clone.push("third")
     begin_merge(make.pull(clone.repo, by=alice, source="third"), alice)
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     api(alice).post(f"{paths.pull(second)}/merge").gives()
     assert not MergeAttempt.objects.filter(pull=second).exists()
 
@@ -99,7 +115,7 @@ def test_a_place_is_kept_for_a_minute_for_the_same_person_and_the_same_strategy(
     if change == "time":
         before = timezone.now() - dt.timedelta(seconds=61)
         MergeAttempt.objects.filter(pull=second).update(leased_until=before)
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     wanted = {"merge_strategy": "squash"} if change == "strategy" else {}
     by = alice if change == "actor" else bob
     api(by).post(f"{paths.pull(second)}/merge", **wanted).fails(503, "unavailable")
@@ -148,7 +164,7 @@ def test_a_pull_that_is_closed_while_its_merge_waits_keeps_no_place(
 
     def instead_of_sleeping(_):
         api(alice).put(f"{paths.pull(second)}/status", status="closed").gives()
-        seconds[0] = merging.BUDGET + 1
+        seconds[0] = merging.MERGE_SECONDS + 1
 
     monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
     monkeypatch.setattr(merging, "monotonic", lambda: seconds[0])
@@ -171,7 +187,7 @@ def test_the_next_merge_refused_removes_places_that_were_kept_for_a_minute(
 def test_a_merge_refused_for_its_turn_is_told_to_wait_for_those_ahead(
     api, make, pull, second, clone, alice, monkeypatch
 ):
-    """As long as they take if each takes as long as its own commit took to build."""
+    """The estimate assumes that each merge ahead takes as long to build as this one."""
     begin_merge(pull, alice)
     clone.commit("third", {"roof": "flat\n"}, onto="main")
     clone.push("third")
@@ -183,7 +199,7 @@ def test_a_merge_refused_for_its_turn_is_told_to_wait_for_those_ahead(
         return build(*args, **options)
 
     def instead_of_sleeping(_):
-        seconds[0] = merging.BUDGET + 1
+        seconds[0] = merging.MERGE_SECONDS + 1
 
     monkeypatch.setattr(merging, "build", build_for_long)
     monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
@@ -194,7 +210,7 @@ def test_a_merge_refused_for_its_turn_is_told_to_wait_for_those_ahead(
 
 
 def test_a_merge_goes_on_when_the_one_ahead_has_ended(api, pull, second, clone, alice, monkeypatch):
-    """What has moved the target meanwhile is below the merge."""
+    """The merge commit contains the pushes that moved the target meanwhile."""
     ahead, looks = begin_merge(pull, alice), []
 
     def instead_of_sleeping(seconds):
@@ -213,17 +229,17 @@ def test_a_merge_goes_on_when_the_one_ahead_has_ended(api, pull, second, clone, 
 def test_a_dead_merge_holds_up_nobody_once_its_lease_has_expired(api, pull, second, alice):
     begin_merge(pull, alice, seconds=0)
     api(alice).post(f"{paths.pull(second)}/merge").gives()
-    assert merging.BUDGET < merging.LEASE_SECONDS <= 30
+    assert merging.MERGE_SECONDS < merging.LEASE_SECONDS <= 30
 
 
 def test_a_merge_that_is_still_built_holds_up_nobody(api, pull, second, alice, monkeypatch):
     begin_merge(pull, alice, is_built=False)
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     api(alice).post(f"{paths.pull(second)}/merge").gives()
 
 
 def test_a_merge_that_waits_keeps_its_lease(api, pull, second, alice, monkeypatch):
-    """Else one that has waited for long would be taken for dead."""
+    """Otherwise a merge that has waited long would count as dead."""
     ahead, left = begin_merge(pull, alice), []
 
     def instead_of_sleeping(seconds):
@@ -240,7 +256,7 @@ def test_a_merge_that_waits_keeps_its_lease(api, pull, second, alice, monkeypatc
 
 
 def test_a_merge_that_waits_has_stored_no_plan(api, pull, second, alice, monkeypatch):
-    """git may carry it out only when it is its turn: what is in the journal may have happened."""
+    """git may already have carried out a stored plan, so a merge stores one only on its turn."""
     ahead, seen = begin_merge(pull, alice), []
 
     def instead_of_sleeping(seconds):
@@ -268,11 +284,11 @@ def test_a_merge_that_dies_while_it_waits_leaves_a_place_that_expires(
         raise Killed
 
     def watch(execute, *asked):
-        return None if dead else execute(*asked)  # nobody hears what it still says
+        return None if dead else execute(*asked)  # a dead process sends no further queries
 
     monkeypatch.setattr(merging, "sleep", die)
     with connection.execute_wrapper(watch), pytest.raises(Killed):
-        merging.merge_pull(by=access_of(alice, second.repo), pull=second)
+        merging.merge_pull(access=access_of(alice, second.repo), pull=second)
     left = MergeAttempt.objects.get(pull=second)
     assert left.queued_at is not None
     assert left.push is None
@@ -281,7 +297,7 @@ def test_a_merge_that_dies_while_it_waits_leaves_a_place_that_expires(
     assert merging.TURN_SECONDS <= 10
 
     ahead.delete()
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     url = f"{paths.pull(second)}/merge"
     api(alice).post(url).fails(409, "merge_in_progress")
     api(alice).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
@@ -292,7 +308,7 @@ def test_a_merge_that_dies_while_it_waits_leaves_a_place_that_expires(
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_of_two_that_take_a_place_at_once_the_later_one_waits(pull, second, alice, monkeypatch):
-    """Whoever looks who is ahead sees everybody that has looked before."""
+    """Each merge that looks at the queue sees all merges that have looked before."""
     looked, go_on = Event(), Event()
 
     def instead_of_sleeping(seconds):
@@ -301,7 +317,7 @@ def test_of_two_that_take_a_place_at_once_the_later_one_waits(pull, second, alic
 
     monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
     by = access_of(alice, second.repo)
-    later = Aside(lambda: merging.merge_pull(by=by, pull=second))
+    later = Aside(lambda: merging.merge_pull(access=by, pull=second))
     with transaction.atomic():
         hold(pull.merge_queue)
         later.begin()
@@ -318,14 +334,14 @@ def test_of_two_that_take_a_place_at_once_the_later_one_waits(pull, second, alic
 def test_a_merge_is_built_anew_in_its_turn_only_if_there_is_time(
     api, pull, second, clone, alice, monkeypatch
 ):
-    """The others wait meanwhile: for no longer than 20 seconds after the merge has begun."""
+    """The other merges wait meanwhile, but at most 20 seconds."""
     ahead, seconds = begin_merge(pull, alice), [0.0]
 
     def instead_of_sleeping(_):
         clone.commit("main", {"wall": "high\n"})
         clone.push("main")
         ahead.delete()
-        seconds[0] = merging.BUDGET + 1
+        seconds[0] = merging.MERGE_SECONDS + 1
 
     monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
     monkeypatch.setattr(merging, "monotonic", lambda: seconds[0])
@@ -339,7 +355,7 @@ def test_merges_into_other_branches_wait_for_nothing(
     clone.push("main:release")
     other = make.pull(clone.repo, by=alice, source="topic", target="release")
     begin_merge(pull, alice)
-    monkeypatch.setattr(merging, "BUDGET", 0)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     api(alice).post(f"{paths.pull(other)}/merge").gives()
 
 
@@ -380,7 +396,7 @@ def test_of_many_merges_at_once_all_are_made_one_after_the_other(server, path, g
 
 
 def check_chain(api, path, begin, merged):
-    """Each move of `main` begins where the one before has ended."""
+    """Each move of `main` begins where the previous one ended."""
     url = f"/events?scope=repo:{path}&kind=branch-pushed&per_page=100"
     moves = [event["data"] for event in api.get(url).gives()["results"]]
     after = {move["before"]: move["after"] for move in moves}

@@ -1,4 +1,4 @@
-"""What runs at the same time: merges, pushes and openings of the same pull."""
+"""Concurrent merges, pushes and openings of the same pull."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 def commits(repo):
-    """How many commits main has."""
+    """The number of commits of main."""
     return int(run_git(repo.git.path, "rev-list", "--count", "refs/heads/main").word)
 
 
 def check_settled(repo):
-    """Nothing is under way, and the rows say what git says."""
+    """No merge is in progress, and the rows agree with git."""
     assert not PushJournal.objects.exists()
     assert not MergeAttempt.objects.exists()
     stored = dict(repo.refs.values_list("full_name", "sha"))
@@ -40,9 +40,9 @@ def test_of_two_merges_of_a_pull_one_wins_and_one_commit_is_made(
     answers = together(
         *(lambda c=caller: c.post(url, merge_strategy=strategy) for caller in callers)
     )
-    found = codes(answers)
-    assert found.pop((200, None)) == 1
-    assert set(found) <= {(409, "merge_in_progress"), (409, "pull_already_merged")}
+    counts = codes(answers)
+    assert counts.pop((200, None)) == 1
+    assert set(counts) <= {(409, "merge_in_progress"), (409, "pull_already_merged")}
     assert commits(pull.repo) == (3 if strategy == "merge" else 2)
     assert Recorded.objects.filter(kind="pull-merged").count() == 1
     check_settled(pull.repo)
@@ -54,7 +54,7 @@ def test_pulls_into_one_target_are_merged_side_by_side(api, make, clone, alice):
         clone.commit(f"topic-{number}", {f"file-{number}": "x"}, onto="main")
         clone.push(f"topic-{number}")
         pulls.append(make.pull(clone.repo, by=alice, source=f"topic-{number}"))
-    urls, caller = [f"{paths.pull(one)}/merge" for one in pulls], api(alice)
+    urls, caller = [f"{paths.pull(pull)}/merge" for pull in pulls], api(alice)
     answers = together(*(lambda u=url: caller.post(u) for url in urls))
     assert codes(answers) == {(200, None): 3}
     assert commits(clone.repo) == 1 + 3 + 3
@@ -72,7 +72,7 @@ def test_a_pull_is_opened_once_by_two_together(api, clone, alice, bob):
 
 
 def test_a_merge_and_a_push_to_its_target_both_get_there(api, pull, clone, alice, bob):
-    """The push says what it found, and git refuses it when the merge was first."""
+    """The push names the old value of the ref, and git refuses it if the merge was first."""
     tip = clone.commit("main", {"gate": "1"})
     caller = api(alice)
 
@@ -103,7 +103,7 @@ def test_a_pull_is_merged_or_closed_but_never_both(api, pull, alice, bob):
 
 
 def test_pushes_and_changes_of_their_pull_never_wait_for_each_other(api, pull, clone, alice, bob):
-    """Rows are locked before the event lock is taken, by everybody: else these would deadlock."""
+    """All code locks rows before the event lock; otherwise these requests would deadlock."""
     caller, url, pushed = api(alice), paths.pull(pull), Event()
     replies = f"{pull.repo.api_path}/threads/{pull.number}/replies"
 
@@ -132,16 +132,20 @@ def test_pushes_and_changes_of_their_pull_never_wait_for_each_other(api, pull, c
 
 
 def by_dismissal(pull, review, approver, alice, bob):
-    return lambda: update_review(by=access_of(alice, pull.repo), review=review, status="dismissed")
+    return lambda: update_review(
+        access=access_of(alice, pull.repo), review=review, status="dismissed"
+    )
 
 
 def by_removal(pull, review, approver, alice, bob):
-    return lambda: remove_approver(by=access_of(alice, approver.protection.repo), approver=approver)
+    return lambda: remove_approver(
+        access=access_of(alice, approver.protection.repo), approver=approver
+    )
 
 
 def by_another_word(pull, review, approver, alice, bob):
     return lambda: create_review(
-        by=access_of(bob, pull.repo), pull=pull, status="changes_requested"
+        access=access_of(bob, pull.repo), pull=pull, status="changes_requested"
     )
 
 
@@ -150,7 +154,7 @@ def test_a_merge_is_before_the_loss_of_its_approval_or_is_refused(
     api, make, pull, alice, bob, sam, withdrawn
 ):
     protection = make.protection(pull.repo, by=alice, approver=bob)
-    add_approver(by=access_of(alice, protection.repo), protection=protection, user=sam)
+    add_approver(access=access_of(alice, protection.repo), protection=protection, user=sam)
     review, approver = make.review(pull, by=bob), protection.approvers.get(user=bob)
     caller, url = api(alice), f"{paths.pull(pull)}/merge"
     again = Pull.objects.select_related("repo").get()

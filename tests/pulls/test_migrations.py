@@ -1,4 +1,4 @@
-"""What the migrations of pulls do with rows that are there already."""
+"""The migrations of pulls convert existing rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tests.migrations import as_of
 def test_older_reviews_count_where_it_is_known_that_somebody_else_pushed(
     make, clone, pull, alice, bob, sam
 ):
-    """Those of the head, by others than who pushed it: not of an older one, or by nobody known."""
+    """A review counts if it is of the head and if another person is known to have pushed that.
+    Reviews of older heads do not count, nor reviews of a head without a known pusher.
+    """
     make.review(pull, by=sam, body="of an older head")
     clone.commit("feature", {"gate": "1\n"})
     clone.push("feature")
@@ -46,5 +48,5 @@ def test_what_pushes_and_reviews_have_done_to_older_pulls_is_their_activity(
     Thread.objects.exclude(pk=resting.thread_id).update(last_activity_at=before)
     with as_of("pulls", "0010_named_commits"):
         pass
-    found = dict(Thread.objects.values_list("pull", "last_activity_at"))
-    assert found == {resting.pk: before, pushed.pk: later, reviewed.pk: newest}
+    activity = dict(Thread.objects.values_list("pull", "last_activity_at"))
+    assert activity == {resting.pk: before, pushed.pk: later, reviewed.pk: newest}

@@ -1,4 +1,6 @@
-"""Nobody approves what they have pushed themselves, whatever becomes of the head later."""
+"""Nobody approves commits that they have pushed themselves, even after somebody else pushes a new
+head.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +14,24 @@ REASON = "Pushed the approved commit, or nobody knows who did."
 
 @pytest.fixture
 def protection(make, pull, alice):
-    """`main` is protected; nobody is named, so that everybody with write access may approve."""
+    """`main` is protected and names no approvers: everybody with write access may approve."""
     return make.protection(pull.repo, by=alice)
 
 
 @pytest.fixture
 def approvals(api, alice):
-    """`approvals(pull)`: how many count, the reason against each, and what blocks."""
+    """`approvals(pull)`: the number that count, the reason against each, and the blockers."""
 
     def read(pull):
-        found = api(alice).get(f"{paths.pull(pull)}/protection").gives()
-        reasons = [one["reason"] for one in found["approvals"]]
-        return found["approval_count"], reasons, found["blocked_reasons"]
+        record = api(alice).get(f"{paths.pull(pull)}/protection").gives()
+        reasons = [row["reason"] for row in record["approvals"]]
+        return record["approval_count"], reasons, record["blocked_reasons"]
 
     return read
 
 
 def push(clone, by, *, message):
-    """Force one and the same change to `feature`: another commit, with the same result."""
+    """Force-push the same change to `feature` in a new commit, which gives the same result."""
     clone.commit("feature", {"arch": "ajar\n"}, onto="main", message=message)
     clone.push("feature", by=by)
 
@@ -44,14 +46,14 @@ def test_who_has_pushed_a_commit_does_not_approve_it_by_another_head_of_the_same
     shown = api(sam).get(paths.review(mine)).gives()
     assert (shown["is_eligible"], shown["reason"]) == (False, REASON)
     api(sam).post(f"{paths.pull(pull)}/merge").fails(409, "approval_required")
-    found = api(sam).get(f"{paths.pull(pull)}/protection").gives()
-    assert found["caller_can_review"] is False
+    record = api(sam).get(f"{paths.pull(pull)}/protection").gives()
+    assert record["caller_can_review"] is False
 
 
 def test_what_somebody_else_has_pushed_is_approved_anew(
     api, make, clone, pull, protection, approvals, bob, sam
 ):
-    """A decision that is repeated is about the present head, also where its commit is the same."""
+    """A repeated decision is about the current head, even if its commit is the same as before."""
     push(clone, bob, message="bob's")
     mine = make.review(pull, by=bob)
     kept = clone.sha("feature")
@@ -68,7 +70,7 @@ def test_what_somebody_else_has_pushed_is_approved_anew(
 def test_a_commit_of_which_nobody_knows_who_pushed_it_is_approved_by_nobody_for_good(
     make, clone, pull, protection, approvals, bob, sam
 ):
-    """It may have been whoever approves it."""
+    """The reviewer may have pushed the head."""
     Pull.objects.update(head_pushed_by=None)
     make.review(Pull.objects.select_related("repo").get(), by=bob)
     clone.commit("feature", {"arch": "open\n"}, onto="main", message="the same by sam")
@@ -90,7 +92,7 @@ def test_an_approval_is_of_its_commit_whoever_pushes_later(
 def test_a_request_for_changes_to_ones_own_commit_blocks_the_heads_of_others(
     make, clone, pull, protection, approvals, bob, sam
 ):
-    """No push takes a request for changes away."""
+    """A request for changes remains after a push."""
     push(clone, bob, message="bob's")
     make.review(pull, by=bob, status="changes_requested")
     push(clone, sam, message="sam's")

@@ -1,4 +1,4 @@
-"""What one's own pulls wait for: of many at once the same as of one, as far as rows tell."""
+"""The states of all pulls of a person agree with the stored state of each pull."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from apps.pulls.approval import approval_of
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
-from apps.pulls.progress import list_ended, own_pulls, pulls_awaiting
+from apps.pulls.queries import list_ended, own_pulls, pulls_awaiting
 from apps.repos.models import BRANCHES, Repo, Visibility
 from apps.teams.models import Member, Team
 from tests.factories import (
@@ -51,18 +51,18 @@ def test_approvals_of_many_pulls_are_those_of_each(alice, bob, carol, sam, acme,
                 given = {"pull": pull, "created_by": person, "commit_sha": HEAD}
                 ReviewFactory.create(**given, by_pusher=False)
                 ReviewFactory.create(**given, by_pusher=False, status=status)
-    found = own_pulls(principal_of(alice), 100)
-    assert len(found) == 32
+    owned = own_pulls(principal_of(alice), 100)
+    assert len(owned) == 32
     seen = set()
-    for one in found:
-        pull = Pull.objects.select_related("thread", "repo__owner_team").get(pk=one.pull.pk)
+    for own in owned:
+        pull = Pull.objects.select_related("thread", "repo__owner_team").get(pk=own.pull.pk)
         single = approval_of(pull)
-        wanted = (single.required, single.wanting, single.changes_requested_by)
-        assert (one.approval.required, one.approval.wanting, one.approval.changes_requested_by) == (
-            wanted
+        expected = (single.required, single.wanting, single.changes_requested_by)
+        assert (own.approval.required, own.approval.wanting, own.approval.changes_requested_by) == (
+            expected
         )
-        assert one.approval.pending == single.pending
-        seen.add(str(wanted))
+        assert own.approval.pending == single.pending
+        seen.add(str(expected))
     assert len(seen) >= 4
 
 
@@ -72,7 +72,7 @@ def test_an_approval_of_another_head_does_not_count_and_starts_no_git(alice, bob
     for sha in (HEAD, OLD):
         ReviewFactory.create(pull=pull_of(alice, repo), commit_sha=sha, **review)
     with costing() as cost:
-        wanting = [one.approval.wanting for one in own_pulls(principal_of(alice), 9)]
+        wanting = [own.approval.wanting for own in own_pulls(principal_of(alice), 9)]
     assert sorted(wanting) == [0, 1] and cost.git == 0
 
 
@@ -80,15 +80,15 @@ def test_only_open_pulls_that_one_may_read_and_change_are_looked_at(alice, bob, 
     mine = pull_of(bob, repo)
     pull_of(alice, repo)
     draft = pull_of(bob, repo, status=PullStatus.DRAFT)
-    ended = [pull_of(bob, repo, status=one) for one in (PullStatus.CLOSED, PullStatus.MERGED)]
+    ended = [pull_of(bob, repo, status=status) for status in (PullStatus.CLOSED, PullStatus.MERGED)]
     pull_of(bob, RepoFactory.create(owner=acme, is_archived=True))
     who = principal_of(bob)
-    assert {one.pull.pk for one in own_pulls(who, 9)} == {mine.pk, draft.pk}
-    assert {one.pk for one in list_ended(who)} == {one.pk for one in ended}
+    assert {own.pull.pk for own in own_pulls(who, 9)} == {mine.pk, draft.pk}
+    assert {row.pk for row in list_ended(who)} == {row.pk for row in ended}
     Member.objects.filter(user=bob).delete()
     assert not own_pulls(who, 9) and not list_ended(who)
     Repo.objects.update(visibility=Visibility.PUBLIC)
-    assert {one.may_write for one in own_pulls(who, 9)} == {False}
+    assert {own.may_write for own in own_pulls(who, 9)} == {False}
     Team.objects.update(is_active=False)
     assert not own_pulls(who, 9)
 
@@ -123,9 +123,9 @@ def test_it_costs_the_same_for_thirty_pulls_as_for_two(alice, bob, repo):
             pull_of(bob, repo)
         with costing() as cost:
             own = own_pulls(principal_of(alice), 50)
-            [one.approval.pending for one in own]
+            [row.approval.pending for row in own]
             awaiting = pulls_awaiting(principal_of(alice), 50)
-            [(one.thread.created_by.username, one.repo.path) for one in awaiting]
+            [(row.thread.created_by.username, row.repo.path) for row in awaiting]
         costs.append((cost.sql, cost.git))
     assert len(own) == len(awaiting) == 30 and Review.objects.count() == 30
     assert costs[0] == costs[1] == (5, 0)

@@ -1,4 +1,4 @@
-"""…/pulls/{number}/merge into a protected branch, and what happens at the very last moment."""
+"""`…/pulls/{number}/merge` into a protected branch, and changes at the last moment of a merge."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MERGE = "/merge"
 
 @pytest.fixture
 def protection(make, pull, alice):
-    """`main` is protected; nobody is named."""
+    """`main` is protected and names no approvers."""
     return make.protection(pull.repo, by=alice)
 
 
@@ -45,7 +45,7 @@ def test_nobody_merges_without_an_approval_and_with_one_those_who_may(
 
 
 def without_approval(c):
-    """A protected branch asks for one, and nobody has given it."""
+    """The protected branch requires one approval, and there is none."""
 
 
 def with_changes_requested(c):
@@ -117,7 +117,9 @@ def test_all_blockers_are_named_in_their_order(api, make, pull, clone, protectio
     answer = api(alice).post(url)
     said = answer.fails(409, "merge_conflict")
     assert [word for word in said.split() if "_" in word] == [
-        *("merge_conflict:", "changes_requested:", "approval_required:"),
+        "merge_conflict:",
+        "changes_requested:",
+        "approval_required:",
     ]
     assert answer.json["conflict_paths"] == ["arch"]
     said = api(alice).post(url, merge_strategy="fast_forward").fails(409, "fast_forward_impossible")
@@ -155,7 +157,7 @@ def test_the_head_that_was_not_seen_is_named_before_the_approval_that_is_missing
 
 
 def test_a_list_whose_people_are_gone_counts_nobody(api, make, pull, protection, alice, bob, sam):
-    add_approver(by=access_of(alice, protection.repo), protection=protection, user=sam)
+    add_approver(access=access_of(alice, protection.repo), protection=protection, user=sam)
     User.objects.filter(pk=sam.pk).update(is_active=False)
     make.review(pull, by=bob)
     api(alice).post(paths.pull(pull) + MERGE).fails(409, "approval_required")
@@ -168,24 +170,24 @@ def pushed_over(clone, by):
 
 LAST = {
     "the review is dismissed": lambda c: update_review(
-        by=access_of(c.alice, c.pull.repo), review=c.review, status="dismissed"
+        access=access_of(c.alice, c.pull.repo), review=c.review, status="dismissed"
     ),
     "the review is deleted": lambda c: delete_review(
-        by=access_of(c.alice, c.pull.repo), review=c.review
+        access=access_of(c.alice, c.pull.repo), review=c.review
     ),
     "its author asks for changes": lambda c: create_review(
-        by=access_of(c.bob, c.pull.repo), pull=c.pull, status="changes_requested"
+        access=access_of(c.bob, c.pull.repo), pull=c.pull, status="changes_requested"
     ),
     "the author of the pull pushes": lambda c: pushed_over(c.clone, c.alice),
     "another approver is named": lambda c: add_approver(
-        by=access_of(c.alice, c.protection.repo), protection=c.protection, user=c.sam
+        access=access_of(c.alice, c.protection.repo), protection=c.protection, user=c.sam
     ),
     "more approvals are asked for": lambda c: update_protection(
-        by=access_of(c.sam, c.protection.repo), protection=c.protection, required_approvals=2
+        access=access_of(c.sam, c.protection.repo), protection=c.protection, required_approvals=2
     ),
     "another protection is made": lambda c: update_protection(
-        by=access_of(c.sam, c.pull.repo),
-        protection=create_protection(by=access_of(c.alice, c.pull.repo), branch="m*n"),
+        access=access_of(c.sam, c.pull.repo),
+        protection=create_protection(access=access_of(c.alice, c.pull.repo), branch="m*n"),
         required_approvals=2,
     ),
     "the reviewer is deactivated": lambda c: User.objects.filter(pk=c.bob.pk).update(
@@ -196,7 +198,7 @@ LAST = {
 
 @pytest.fixture
 def reviewed(make, pull, clone, protection, alice, bob, sam):
-    """What the last moments act on: the review is bob's, and suffices."""
+    """A pull with bob's approval, which suffices, and all that changes at the last moment."""
 
     return SimpleNamespace(
         review=make.review(pull, by=bob),
@@ -242,14 +244,14 @@ def test_an_approval_that_is_dismissed_last_merges_by_no_strategy(
 def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(api, reviewed, last_moment):
     for person in (reviewed.bob, reviewed.sam):
         add_approver(
-            by=access_of(reviewed.alice, reviewed.protection.repo),
+            access=access_of(reviewed.alice, reviewed.protection.repo),
             protection=reviewed.protection,
             user=person,
         )
     approver = Approver.objects.get(user=reviewed.bob)
     last_moment(
         lambda: remove_approver(
-            by=access_of(reviewed.alice, approver.protection.repo), approver=approver
+            access=access_of(reviewed.alice, approver.protection.repo), approver=approver
         )
     )
     api(reviewed.alice).post(paths.pull(reviewed.pull) + MERGE).fails(409, "approval_required")
@@ -258,7 +260,7 @@ def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(api, revie
 
 @pytest.mark.django_db(transaction=True)
 def test_a_rebase_at_the_last_moment_keeps_the_approval(api, reviewed, last_moment):
-    """The merge is planned anew, for the new head."""
+    """The merge makes a new plan for the new head."""
 
     def rebase():
         reviewed.clone.checkout("feature")

@@ -1,4 +1,4 @@
-"""Rules of protections: each is complete, and all of them are asked before a merge."""
+"""Each rule of protections is complete, and a merge checks all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.pulls import paths
 
 
 class HeadBuilt:
-    """A rule in the manner of commit statuses: it judges the head commit alone."""
+    """A rule like commit statuses: it depends on the head commit alone."""
 
     code = "approval_required"
     settings = ()

@@ -1,4 +1,4 @@
-"""…/pulls/{number}: read, change."""
+"""`…/pulls/{number}`: read and update."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def test_a_read_runs_no_git(api, pull, alice):
 
 
 def test_its_author_changes_a_pull(api, bare_pull, carol, alice, events):
-    with events("pull-updated") as found:
+    with events("pull-updated") as recorded:
         changed = api(carol).put(paths.pull(bare_pull), title="Widen", body="").gives()
     assert (changed["title"], changed["body"]) == ("Widen", "")
     assert changed["updated_at"] > changed["created_at"]
-    assert found[0].data == {"changed": ["title", "body"]}
-    assert found[0].title == "Widen"
+    assert recorded[0].data == {"changed": ["title", "body"]}
+    assert recorded[0].title == "Widen"
     number = bare_pull.number
     thread = api(alice).get(f"{bare_pull.repo.api_path}/threads/{number}").gives()
     assert (thread["title"], thread["body"]) == ("Widen", "")
@@ -55,9 +55,9 @@ def test_who_may_not_change_it_is_told_so_before_the_body_is_read(
 
 
 def test_a_status_wins_over_the_words_that_change_with_it(api, bare_pull, carol, events):
-    with events("pull-drafted") as found:
+    with events("pull-drafted") as recorded:
         api(carol).put(paths.pull(bare_pull), body="Soon.", status="draft").gives()
-    assert found[0].data == {"changed": ["body", "status"], "before": "open", "after": "draft"}
+    assert recorded[0].data == {"changed": ["body", "status"], "before": "open", "after": "draft"}
 
 
 def test_a_refused_status_changes_no_words(api, bare_pull, carol):

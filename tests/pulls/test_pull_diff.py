@@ -16,7 +16,7 @@ from tests.pulls import paths
 
 @pytest.fixture
 def text(api):
-    """`text(alice, url)`: the bytes, of an answer that no browser runs."""
+    """`text(alice, url)`: the bytes of the response, from which browsers execute nothing."""
 
     def read(person, url):
         answer = api(person).client.get(PREFIX + url, headers=api(person).headers)
@@ -34,7 +34,7 @@ def text(api):
 
 
 def applied(clone, base, diff):
-    """The tree that `git apply` makes of the tree of `base`."""
+    """The tree that `git apply` makes from the tree of `base`."""
     index = {"GIT_INDEX_FILE": str(clone.folder / "another-index"), "PATH": os.environ["PATH"]}
 
     def git(*args, stdin=b""):
@@ -106,7 +106,7 @@ def test_what_is_too_large_is_refused_before_the_first_byte_and_then_at_once(
 
 @pytest.mark.slow
 def test_servers_stream_it(server, git, path):
-    """Of a megabyte, under WSGI as under ASGI."""
+    """A diff of a megabyte, under WSGI and under ASGI."""
     work, api = git(), server.api("alice")
     work.commit("a.txt", "begin\n")
     work("push", "--quiet", work.url, "HEAD:main")

@@ -1,4 +1,4 @@
-"""`GET …/pulls/{number}/files` and `/commits`: what the versions of a pull contain."""
+"""`GET …/pulls/{number}/files` and `/commits`: the contents of the versions of a pull."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 
 import pytest
 
+from apps.browse.pushers import read_all_pushes
 from apps.core.slugs import PREFIX
 from apps.git import run
 from apps.git.run import LIMITS, Limits
@@ -18,23 +19,23 @@ LISTS = ("files", "commits", "versions")
 
 
 def raw(api, url, **headers):
-    """The answer without its body, which may be no JSON."""
+    """The response, whose body may not be JSON."""
     answer = api.client.get(PREFIX + url, headers={**api.headers, **headers})
-    answer.getvalue()  # so that it ends
+    answer.getvalue()  # reads the body to its end, so that the response is closed
     return answer
 
 
 def pages(api, url):
-    """The pages from this address on."""
-    found = []
+    """The results of all pages from this address on."""
+    bodies = []
     while url:
-        found.append(api.get(url).gives())
-        url = found[-1]["next"]
-    return found
+        bodies.append(api.get(url).gives())
+        url = bodies[-1]["next"]
+    return bodies
 
 
 def names(page):
-    return [one["path"] for one in page["results"]]
+    return [row["path"] for row in page["results"]]
 
 
 @pytest.fixture
@@ -48,11 +49,11 @@ def test_the_files_are_those_between_merge_base_and_head(api, pull, clone, alice
     base = clone.git("rev-parse", "main~1:README")
     head = clone.commit("feature", {"README": "Another place.\n", "café": "au lait\n"})
     clone.push("feature")
-    found = api(alice).get(f"{url}/files").gives()
-    assert (found["version"], found["changed_files"], found["files_truncated"]) == (2, 3, False)
-    assert found["is_rebased"] is None
-    assert names(found) == ["README", "arch", "café"]
-    assert found["results"][0] == {
+    page = api(alice).get(f"{url}/files").gives()
+    assert (page["version"], page["changed_files"], page["files_truncated"]) == (2, 3, False)
+    assert page["is_rebased"] is None
+    assert names(page) == ["README", "arch", "café"]
+    assert page["results"][0] == {
         "path": "README",
         "previous_path": None,
         "status": "modified",
@@ -83,13 +84,14 @@ def test_paths_that_are_not_utf_8_are_whole_in_base64(api, make, clone, alice):
 def test_all_pages_have_every_file_once(api, pull, clone, alice, url):
     clone.commit("feature", {f"file-{number}": "x\n" for number in range(249)})
     clone.push("feature")
-    found = pages(api(alice), f"{url}/files?per_page=100")
-    assert [len(page["results"]) for page in found] == [100, 100, 50]
-    every = [name for page in found for name in names(page)]
-    assert len({*every}) == len(every) == found[0]["changed_files"] == 250
+    listed = pages(api(alice), f"{url}/files?per_page=100")
+    assert [len(page["results"]) for page in listed] == [100, 100, 50]
+    every = [name for page in listed for name in names(page)]
+    assert len({*every}) == len(every) == listed[0]["changed_files"] == 250
     assert api(alice).get(url).gives()["changed_files"] == 250
     assert (
-        found[1]["previous"] == f"http://testserver/api/v1{url}/files?per_page=100&version=2&page=1"
+        listed[1]["previous"]
+        == f"http://testserver/api/v1{url}/files?per_page=100&version=2&page=1"
     )
 
 
@@ -99,17 +101,17 @@ def test_pages_do_not_shift_under_a_push(api, pull, clone, alice, url):
     first = [api(alice).get(f"{url}/{name}?per_page=1").gives() for name in LISTS[:2]]
     clone.commit("feature", {"README": "Another.\n"}, onto="main")
     clone.push("feature")
-    rest = [api(alice).get(one["next"]).gives() for one in first]
+    rest = [api(alice).get(row["next"]).gives() for row in first]
     assert names(rest[0]) == ["window"]
-    assert [one["sha"] for one in rest[1]["results"]] == [second]
+    assert [row["sha"] for row in rest[1]["results"]] == [second]
 
 
 def test_of_more_than_three_thousand_files_the_first_are_listed(api, pull, clone, alice, url):
     clone.commit("feature", {f"file-{number:04}": "x\n" for number in range(3_004)})
     clone.push("feature")
-    found = pages(api(alice), f"{url}/files?per_page=100")
-    assert {(page["changed_files"], page["files_truncated"]) for page in found} == {(3_005, True)}
-    every = [name for page in found for name in names(page)]
+    listed = pages(api(alice), f"{url}/files?per_page=100")
+    assert {(page["changed_files"], page["files_truncated"]) for page in listed} == {(3_005, True)}
+    every = [name for page in listed for name in names(page)]
     assert len({*every}) == len(every) == 3_000
     for name in ("diff", "patch"):
         api(alice).get(f"{url}/{name}").fails(422, "diff_too_large")
@@ -118,37 +120,37 @@ def test_of_more_than_three_thousand_files_the_first_are_listed(api, pull, clone
 def test_patches_are_shown_thirty_at_a_time(api, pull, clone, alice, url):
     clone.commit("feature", {"binary": "\0", **{f"file-{n}": f"{n}\n" for n in range(40)}})
     clone.push("feature")
-    found = pages(api(alice), f"{url}/files?patch=true&per_page=100")
-    assert [len(page["results"]) for page in found] == [30, 12]
-    by_name = {one["path"]: one for page in found for one in page["results"]}
+    listed = pages(api(alice), f"{url}/files?patch=true&per_page=100")
+    assert [len(page["results"]) for page in listed] == [30, 12]
+    by_name = {row["path"]: row for page in listed for row in page["results"]}
     assert by_name["file-7"]["patch"] == "@@ -0,0 +1 @@\n+7\n"
     assert (by_name["binary"]["patch"], by_name["binary"]["is_binary"]) == (None, True)
     assert len(by_name) == 42
     before = run.spawned
-    assert pages(api(alice), f"{url}/files?patch=true&per_page=100") == found
+    assert pages(api(alice), f"{url}/files?patch=true&per_page=100") == listed
     assert run.spawned == before, "they are kept"
 
 
 def test_commits_are_listed_oldest_first(api, pull, clone, alice, url):
     second = clone.commit("feature", {"window": "1\n"}, message="add a window\n\nA small one.")
     clone.push("feature")
-    found = api(alice).get(f"{url}/commits").gives()
-    assert (found["version"], found["commit_count"], found["commits_truncated"]) == (2, 2, False)
-    assert [one["sha"] for one in found["results"]] == [pull.head_sha, second]
-    assert found["results"][1]["subject"] == "add a window"
-    assert found["results"][1]["message"] == "add a window\n\nA small one.\n"
-    assert found["results"][1]["parents"] == [pull.head_sha]
+    page = api(alice).get(f"{url}/commits").gives()
+    assert (page["version"], page["commit_count"], page["commits_truncated"]) == (2, 2, False)
+    assert [row["sha"] for row in page["results"]] == [pull.head_sha, second]
+    assert page["results"][1]["subject"] == "add a window"
+    assert page["results"][1]["message"] == "add a window\n\nA small one.\n"
+    assert page["results"][1]["parents"] == [pull.head_sha]
     [first] = api(alice).get(f"{url}/commits?version=1").gives()["results"]
-    assert first == found["results"][0]
+    assert first == page["results"][0]
 
 
 def test_of_many_commits_the_newest_are_listed(api, pull, clone, alice, url, monkeypatch):
     monkeypatch.setattr(versions, "COMMITS_MOST", 3)
     made = [clone.commit("feature", {"window": f"{n}\n"}) for n in range(4)]
     clone.push("feature")
-    found = pages(api(alice), f"{url}/commits?per_page=2")
-    assert [one["sha"] for page in found for one in page["results"]] == made[1:]
-    assert {(one["commit_count"], one["commits_truncated"]) for one in found} == {(5, True)}
+    listed = pages(api(alice), f"{url}/commits?per_page=2")
+    assert [row["sha"] for page in listed for row in page["results"]] == made[1:]
+    assert {(row["commit_count"], row["commits_truncated"]) for row in listed} == {(5, True)}
     api(alice).get(f"{url}/patch").fails(422, "diff_too_large")
 
 
@@ -156,6 +158,7 @@ def test_a_version_stays_what_it_was(api, pull, clone, alice, url):
     def of_first():
         return [api(alice).get(f"{url}/{name}?version=1").gives()["results"] for name in LISTS[:2]]
 
+    read_all_pushes()
     before = of_first()
     clone.commit("feature", {"window": "1\n"}, onto="main")
     clone.push("feature")
@@ -177,11 +180,11 @@ def test_between_two_versions_are_the_files_that_differ_between_their_heads(
     clone.push("main")
     clone.commit("feature", {"arch": "shut\n"}, onto="main")
     clone.push("feature")
-    found = api(alice).get(f"{url}/files?from=1&version=2").gives()
-    assert (names(found), found["is_rebased"], found["version"]) == (["window"], False, 2)
-    found = api(alice).get(f"{url}/files?from=2&patch=true").gives()
-    assert (names(found), found["is_rebased"]) == (["arch", "gate", "window"], True)
-    assert found["results"][0]["patch"] == "@@ -1 +1 @@\n-open\n+shut\n"
+    page = api(alice).get(f"{url}/files?from=1&version=2").gives()
+    assert (names(page), page["is_rebased"], page["version"]) == (["window"], False, 2)
+    page = api(alice).get(f"{url}/files?from=2&patch=true").gives()
+    assert (names(page), page["is_rebased"]) == (["arch", "gate", "window"], True)
+    assert page["results"][0]["patch"] == "@@ -1 +1 @@\n-open\n+shut\n"
     back = api(alice).get(f"{url}/files?from=3&version=1").gives()
     assert (names(back), back["changed_files"]) == (["arch", "gate"], 2)
     api(alice).get(f"{url}/files?from=9").fails(404, "not_found")
@@ -209,13 +212,13 @@ def test_all_of_it_is_read_without_git(api, pull, clone, alice, url, tmp_path):
     asked = [*(f"{url}/{name}" for name in LISTS), f"{url}/files?version=1"]
     texts = [f"{url}/diff", f"{url}/patch", f"{url}/patch?version=1"]
     kept = [f"{url}/files?patch=true", f"{url}/files?from=1", *texts, *asked]
-    tags = {one: raw(api(alice), one).headers["ETag"] for one in kept}
+    tags = {address: raw(api(alice), address).headers["ETag"] for address in kept}
     with no_git(tmp_path):
-        for one in asked:
-            assert api(alice).get(one).gives()["results"], one
-        for one, tag in tags.items():
-            answer = raw(api(alice), one, **{"If-None-Match": tag})
-            assert (answer.status_code, answer.headers["ETag"]) == (304, tag), one
+        for address in asked:
+            assert api(alice).get(address).gives()["results"], address
+        for address, tag in tags.items():
+            answer = raw(api(alice), address, **{"If-None-Match": tag})
+            assert (answer.status_code, answer.headers["ETag"]) == (304, tag), address
 
 
 def test_what_was_pushed_since_is_no_304(api, pull, clone, alice, url):
@@ -237,11 +240,11 @@ def test_who_may_read_no_more_gets_no_304(api, pull, clone, carol, url):
             answer.fails(403, "forbidden")
 
 
-# What git could not tell
+# Contents that git could not tell
 
 
 def forget(version=1):
-    """As if git had not told what it contains."""
+    """Delete the contents of a version, as if git could not tell them."""
     VersionContents.objects.all().delete()
     unknown = dict.fromkeys(("commit_count", "additions", "deletions", "changed_files"))
     PullVersion.objects.update(**unknown, merge_base_sha=None)
@@ -279,7 +282,7 @@ def test_a_push_whose_contents_take_git_too_long_has_a_version_that_says_so(
 
 
 def test_of_two_who_ask_for_it_at_once_both_get_it(api, pull, alice, url, monkeypatch):
-    """The other has stored it by the time that git has told."""
+    """Another request has stored the contents before git's answer arrives."""
     forget()
     tell = versions.contents_between
 

@@ -1,4 +1,4 @@
-"""…/pulls/{number}/protection: all that stands in the way, and whose approval counts."""
+"""`…/pulls/{number}/protection`: all blockers, and the approvals that count."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from tests.pulls.test_pulls import queries
 
 @pytest.fixture
 def read(api, alice):
-    """`read(pull)`: as alice sees it, or another person."""
+    """`read(pull)`: the record for alice, or for another person."""
     return lambda pull, by=None: api(by or alice).get(f"{paths.pull(pull)}/protection").gives()
 
 
 @pytest.fixture
 def protection(make, pull, alice):
-    """`main` is protected; nobody is named. A clone pushes past the check that would refuse it."""
+    """`main` is protected and names no approvers. A clone's push is not refused, because it
+    bypasses the check.
+    """
     return make.protection(pull.repo, by=alice)
 
 
@@ -71,10 +73,10 @@ def test_a_pull_that_is_not_there_has_none(api, make, repo, alice):
 
 def test_an_approval_is_asked_for_and_counted(read, make, pull, protection, bob, carol):
     add_approver(
-        by=access_of(protection.created_by, protection.repo), protection=protection, user=bob
+        access=access_of(protection.created_by, protection.repo), protection=protection, user=bob
     )
-    found = read(pull, bob)
-    assert found["protections"] == [
+    record = read(pull, bob)
+    assert record["protections"] == [
         {
             "uuid": str(protection.uuid),
             "branch": "main",
@@ -83,15 +85,15 @@ def test_an_approval_is_asked_for_and_counted(read, make, pull, protection, bob,
             "approvers": [{"user_uuid": str(bob.uuid), "username": "bob"}],
         }
     ]
-    assert (found["required_approvals"], found["approvals_missing"]) == (1, 1)
-    assert (found["pending_approvers"], found["blocked_reasons"]) == (
+    assert (record["required_approvals"], record["approvals_missing"]) == (1, 1)
+    assert (record["pending_approvers"], record["blocked_reasons"]) == (
         *(["bob"], ["approval_required"]),
     )
-    assert (found["caller_can_review"], found["caller_can_merge"]) == (True, False)
+    assert (record["caller_can_review"], record["caller_can_merge"]) == (True, False)
     make.review(pull, by=bob)
-    found = read(pull, bob)
-    assert (found["approval_count"], found["approvals_missing"]) == (1, 0)
-    assert (found["pending_approvers"], found["caller_can_merge"]) == ([], True)
+    record = read(pull, bob)
+    assert (record["approval_count"], record["approvals_missing"]) == (1, 0)
+    assert (record["pending_approvers"], record["caller_can_merge"]) == ([], True)
     reader = read(pull, carol)
     assert (reader["caller_can_review"], reader["caller_can_merge"]) == (False, False)
 
@@ -100,7 +102,7 @@ def test_who_is_not_named_does_not_count(read, make, pull, protection, acme, bob
     dan = UserFactory.create(username="dan")
     MemberFactory.create(team=acme, user=dan, admin=True)
     add_approver(
-        by=access_of(protection.created_by, protection.repo), protection=protection, user=bob
+        access=access_of(protection.created_by, protection.repo), protection=protection, user=bob
     )
     make.review(pull, by=dan)
     [approval] = read(pull)["approvals"]
@@ -110,34 +112,34 @@ def test_who_is_not_named_does_not_count(read, make, pull, protection, acme, bob
 
 def test_a_named_reader_counts_as_long_as_they_can_read(read, make, pull, protection, carol):
     add_approver(
-        by=access_of(protection.created_by, protection.repo), protection=protection, user=carol
+        access=access_of(protection.created_by, protection.repo), protection=protection, user=carol
     )
     make.review(pull, by=carol)
     assert read(pull)["approval_count"] == 1
     Repo.objects.update(visibility=Visibility.PRIVATE)
-    found = read(pull)
-    assert found["approvals"][0]["reason"] == "No access to the repository."
-    assert (found["approval_count"], found["pending_approvers"]) == (0, [])
+    record = read(pull)
+    assert record["approvals"][0]["reason"] == "No access to the repository."
+    assert (record["approval_count"], record["pending_approvers"]) == (0, [])
 
 
 def test_author_pusher_and_the_inactive_never_count(
     read, make, pull, clone, protection, alice, bob, sam
 ):
     for person in (alice, bob, sam):
-        add_approver(by=access_of(alice, protection.repo), protection=protection, user=person)
+        add_approver(access=access_of(alice, protection.repo), protection=protection, user=person)
     clone.commit("feature", {"window": "1"})
     clone.push("feature", by=bob)
     for person in (alice, bob, sam):
         make.review(pull, by=person)
     assert read(pull)["approval_count"] == 1
     User.objects.filter(pk=sam.pk).update(is_active=False)
-    found = read(pull)
-    assert {one["username"]: one["reason"] for one in found["approvals"]} == {
+    record = read(pull)
+    assert {row["username"]: row["reason"] for row in record["approvals"]} == {
         "alice": "The author of the pull.",
         "bob": "Pushed the current head.",
         "sam": "The account has been deactivated.",
     }
-    assert (found["approval_count"], found["pending_approvers"]) == (0, [])
+    assert (record["approval_count"], record["pending_approvers"]) == (0, [])
 
 
 def test_the_latest_decision_of_a_person_counts_comments_aside(
@@ -147,9 +149,9 @@ def test_the_latest_decision_of_a_person_counts_comments_aside(
     make.review(pull, by=bob, status="commented")
     assert read(pull)["blocked_reasons"] == []
     second = make.review(pull, by=bob, status="changes_requested")
-    found = read(pull)
-    assert found["changes_requested_by"] == ["bob"]
-    assert found["blocked_reasons"] == ["changes_requested", "approval_required"]
+    record = read(pull)
+    assert record["changes_requested_by"] == ["bob"]
+    assert record["blocked_reasons"] == ["changes_requested", "approval_required"]
     api(bob).put(paths.review(first), body="Still.").gives()
     assert read(pull)["changes_requested_by"] == ["bob"]
     again = api(bob).put(paths.review(first), status="approved").gives()
@@ -190,9 +192,9 @@ def test_an_approval_is_of_a_patch_and_survives_a_rebase_and_a_merge_of_the_targ
     assert read(pull)["approval_count"] == 1
     clone.commit("feature", {"arch": "open \n"})  # white space is a change
     clone.push("feature")
-    found = read(pull)
-    assert (found["approvals"][0]["is_stale"], found["approval_count"]) == (True, 0)
-    assert found["blocked_reasons"] == ["approval_required"]
+    record = read(pull)
+    assert (record["approvals"][0]["is_stale"], record["approval_count"]) == (True, 0)
+    assert record["blocked_reasons"] == ["approval_required"]
 
 
 def test_several_protections_are_each_to_be_satisfied(read, make, pull, alice, bob, sam):
@@ -200,18 +202,18 @@ def test_several_protections_are_each_to_be_satisfied(read, make, pull, alice, b
     open_to_all = make.protection(pull.repo, "m*", by=alice)
     make.protection(pull.repo, "release/*", by=alice)
     update_protection(
-        by=access_of(sam, open_to_all.repo), protection=open_to_all, required_approvals=2
+        access=access_of(sam, open_to_all.repo), protection=open_to_all, required_approvals=2
     )
     make.review(pull, by=bob)
-    found = read(pull)
-    assert [one["branch"] for one in found["protections"]] == ["main", "m*"]
-    assert (found["required_approvals"], found["approval_count"]) == (2, 1)
-    assert (found["approvals_missing"], found["pending_approvers"]) == (1, ["sam"])
+    record = read(pull)
+    assert [row["branch"] for row in record["protections"]] == ["main", "m*"]
+    assert (record["required_approvals"], record["approval_count"]) == (2, 1)
+    assert (record["approvals_missing"], record["pending_approvers"]) == (1, ["sam"])
     make.review(pull, by=sam)
-    found = read(pull)
-    assert (found["approval_count"], found["approvals_missing"]) == (2, 0)
-    assert found["blocked_reasons"] == []
-    update_protection(by=access_of(sam, named.repo), protection=named, required_approvals=2)
+    record = read(pull)
+    assert (record["approval_count"], record["approvals_missing"]) == (2, 0)
+    assert record["blocked_reasons"] == []
+    update_protection(access=access_of(sam, named.repo), protection=named, required_approvals=2)
     assert read(pull)["approvals_missing"] == 1
 
 
@@ -220,15 +222,15 @@ def test_protections_that_name_different_people_want_an_approval_of_each(
 ):
     first = make.protection(pull.repo, by=alice, approver=sam)
     make.protection(pull.repo, "m*", by=alice, approver=bob)
-    make.protection(pull.repo, "*", by=alice)  # anybody's, so that either serves it as well
-    found = read(pull)
-    assert (found["required_approvals"], found["approvals_missing"]) == (2, 2)
+    make.protection(pull.repo, "*", by=alice)  # names nobody: an approval by either counts
+    record = read(pull)
+    assert (record["required_approvals"], record["approvals_missing"]) == (2, 2)
     make.review(pull, by=sam)
-    found = read(pull)
-    assert (found["required_approvals"], found["approvals_missing"]) == (2, 1)
-    add_approver(by=access_of(alice, first.repo), protection=first, user=bob)
-    found = read(pull)
-    assert (found["required_approvals"], found["approvals_missing"]) == (1, 1)
+    record = read(pull)
+    assert (record["required_approvals"], record["approvals_missing"]) == (2, 1)
+    add_approver(access=access_of(alice, first.repo), protection=first, user=bob)
+    record = read(pull)
+    assert (record["required_approvals"], record["approvals_missing"]) == (1, 1)
 
 
 @pytest.mark.parametrize("status", ["draft", "closed", "merged"])
@@ -237,21 +239,21 @@ def test_the_status_is_named_first(read, make, pull, clone, protection, bob, sta
     clone.commit("main", {"arch": "shut\n"})
     clone.push("main")
     Pull.objects.update(status=status)
-    found = read(pull)
+    record = read(pull)
     expected = {
         "draft": ["pull_is_draft", "merge_conflict"],
         "closed": ["pull_closed", "merge_conflict", "approval_required"],
         "merged": ["pull_already_merged"],
     }
-    assert found["blocked_reasons"] == expected[status]
-    assert found["conflict_paths"] == ([] if status == "merged" else ["arch"])
-    assert (found["allowed_strategies"], found["is_mergeable"]) == ([], False)
+    assert record["blocked_reasons"] == expected[status]
+    assert record["conflict_paths"] == ([] if status == "merged" else ["arch"])
+    assert (record["allowed_strategies"], record["is_mergeable"]) == ([], False)
 
 
 def test_an_archived_repository_or_a_retired_team_lets_nobody_merge(read, pull, alice):
     Repo.objects.update(is_archived=True)
-    found = read(pull)
-    assert (found["is_mergeable"], found["caller_can_merge"]) == (True, False)
+    record = read(pull)
+    assert (record["is_mergeable"], record["caller_can_merge"]) == (True, False)
     Repo.objects.update(is_archived=False)
     Team.objects.update(is_active=False)
     assert read(pull)["caller_can_merge"] is False
@@ -266,18 +268,18 @@ def test_git_is_asked_once_for_two_commits(read, pull):
 
 def test_any_number_of_people_takes_the_same_queries(api, make, pull, protection, alice, bob):
     caller, url = api(alice), f"{paths.pull(pull)}/protection"
-    add_approver(by=access_of(alice, protection.repo), protection=protection, user=bob)
+    add_approver(access=access_of(alice, protection.repo), protection=protection, user=bob)
     make.review(pull, by=bob)
     few = queries(caller, url)
     for _ in range(5):
         person = UserFactory.create()
-        add_approver(by=access_of(alice, protection.repo), protection=protection, user=person)
+        add_approver(access=access_of(alice, protection.repo), protection=protection, user=person)
         make.review(pull, by=person)
     assert queries(caller, url) == few <= 9
 
 
 def test_reviews_are_read_with_the_same_eyes(api, make, pull, protection, alice, bob, sam):
-    add_approver(by=access_of(alice, protection.repo), protection=protection, user=sam)
+    add_approver(access=access_of(alice, protection.repo), protection=protection, user=sam)
     for person in (bob, sam):
         make.review(pull, by=person)
     rows = api(alice).get(paths.reviews(pull)).gives()["results"]

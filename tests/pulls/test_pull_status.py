@@ -1,4 +1,4 @@
-"""…/pulls/{number}/status, and the state machine of pulls."""
+"""`…/pulls/{number}/status`, and the transitions between statuses of pulls."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ MIRRORED = {"open": "open", "draft": "open", "closed": "closed"}
 
 @pytest.mark.parametrize("move", MOVES)
 def test_every_move_is_made_or_refused(api, make, team_repo, alice, events, move):
-    """By both addresses that take a status."""
+    """Set the status at both addresses that accept one."""
     before, after = move
     said = MOVES[move]
     kinds = [said] if said and said.startswith("pull-") else []
     for suffix in ("", "/status"):
         pull = make.pull(team_repo, by=alice)
         Pull.objects.filter(pk=pull.pk).update(status=before)
-        with events(*kinds) as found:
+        with events(*kinds) as recorded:
             answer = api(alice).put(paths.pull(pull) + suffix, status=after)
         if said and not kinds:
             answer.fails(409, said)
         else:
             assert answer.gives()["status"] == after
-        assert [event.data["after"] for event in found] == [after] * len(kinds)
+        assert [event.data["after"] for event in recorded] == [after] * len(kinds)
         read = api(alice).get(paths.pull(pull)).gives()["status"]
         assert read == (before if answer.status == 409 else after)
 

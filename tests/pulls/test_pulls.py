@@ -1,4 +1,4 @@
-"""…/pulls: list, open."""
+"""`…/pulls`: list and open."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FOUND = {
     "search=needed": [4],
     "search=gate&created_by=alice": [],
 }
-"""What a list of four pulls, of which the second was closed last, shows for each query."""
+"""The results of each query for four pulls, of which the second was closed last."""
 NO_PULLS: list[tuple[dict[str, Any], str]] = [
     ({"title": " "}, "validation_failed"),
     ({"title": "x" * 256}, "validation_failed"),
@@ -61,7 +61,7 @@ NO_PULLS: list[tuple[dict[str, Any], str]] = [
 
 def test_a_reader_opens_a_pull(api, repo, open_repo, carol, events):
     url = paths.pulls(repo)
-    with events("pull-created") as found:
+    with events("pull-created") as recorded:
         pull = api(carol).post(url, **WANTED).gives(201)
     assert {name: pull[name] for name in WANTED} == WANTED
     assert (pull["number"], pull["status"], pull["created_by_username"]) == (1, "open", "carol")
@@ -69,17 +69,17 @@ def test_a_reader_opens_a_pull(api, repo, open_repo, carol, events):
     assert pull["source_repo_path"] == repo.path
     assert pull["web_url"] == f"http://testserver/{repo.path}/pulls/1"
     assert api(carol).get(pull["api_url"]).gives() == pull
-    assert found[0].target == {"kind": "pull", "number": 1}
+    assert recorded[0].target == {"kind": "pull", "number": 1}
     branches = {"source_branch": "feature", "target_branch": "main"}
-    assert found[0].data == {"status": "open", "head_sha": None, **branches}
+    assert recorded[0].data == {"status": "open", "head_sha": None, **branches}
 
 
 @pytest.mark.parametrize("status", ["open", "draft"])
 def test_a_pull_begins_as_what_it_is_asked_to_be(api, open_repo, carol, events, status):
     url = paths.pulls(open_repo)
-    with events("pull-created") as found:
+    with events("pull-created") as recorded:
         pull = api(carol).post(url, **WANTED, status=status).gives(201)
-    assert pull["status"] == found[0].data["status"] == status
+    assert pull["status"] == recorded[0].data["status"] == status
     assert api(carol).get(pull["api_url"]).gives() == pull
     thread = api(carol).get(f"{open_repo.api_path}/threads/1").gives()
     assert thread["status"] == "open"
@@ -142,10 +142,10 @@ def test_a_pull_stands_where_its_branches_are(make, clone, bob, carol, events):
     clone.commit("feature", {"a": "1\n2\n", "README": ""}, onto="main")
     head = clone.commit("feature", {"b": "3\n"})
     clone.push("feature", by=bob)
-    with events("pull-created") as found:
+    with events("pull-created") as recorded:
         pull = make.pull(clone.repo, by=carol)
     assert (pull.head_sha, pull.base_sha, pull.head_pushed_by) == (head, base, bob)
-    assert found[0].data["head_sha"] == head
+    assert recorded[0].data["head_sha"] == head
     assert (pull.commit_count, pull.changed_files) == (2, 3)
     assert (pull.additions, pull.deletions) == (3, 1)
 
@@ -186,8 +186,8 @@ def test_the_list_is_filtered_and_ordered(api, make, team_repo, alice, bob, caro
     make.pull(team_repo, by=alice, title="Oil", body="Much needed.")
     api(bob).put(f"{paths.pull(second)}/status", status=PullStatus.CLOSED).gives()
     caller, url = api(alice), paths.pulls(team_repo)
-    found = {query: caller.get(f"{url}?{query}").gives()["results"] for query in FOUND}
-    assert {query: [row["number"] for row in rows] for query, rows in found.items()} == FOUND
+    results = {query: caller.get(f"{url}?{query}").gives()["results"] for query in FOUND}
+    assert {query: [row["number"] for row in rows] for query, rows in results.items()} == FOUND
 
 
 def test_a_filter_that_is_none_is_refused(api, team_repo, alice):
@@ -207,8 +207,8 @@ def test_a_list_of_any_length_takes_the_same_queries_and_no_git(api, make, open_
 
 
 def queries(caller, url):
-    """How many queries a read takes."""
+    """The number of queries of a read."""
     caller.get(url).gives()
-    with CaptureQueriesContext(connection) as found:
+    with CaptureQueriesContext(connection) as queries:
         caller.get(url).gives()
-    return len(found)
+    return len(queries)

@@ -1,4 +1,4 @@
-"""/pulls: what somebody may read of all repositories, newest activity first."""
+"""`/pulls`: the pulls of all repositories that a person may read, newest activity first."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from tests.threads import paths as of_threads
 
 @pytest.fixture(params=["one by one", "together"])
 def asked(request, monkeypatch):
-    """Both ways to ask: each repository for itself, and all rows in their order."""
+    """Both ways to read the list: each repository by itself, and all rows in their order."""
     if request.param == "together":
         monkeypatch.setattr(pagination, "FEW_REPOS", 0)
 
 
 @pytest.fixture
 def far(make, carol):
-    """A private repository of carol's, of which others know nothing."""
+    """A private repository of carol, which nobody else can read."""
     return make.repo(carol, "far", by=carol)
 
 
 @pytest.fixture
 def three(make, team_repo, far, alice, bob, carol):
-    """Three pulls, of which carol alone reads the last."""
+    """Three pulls, of which one is visible only to carol."""
     first = make.pull(team_repo, by=alice, title="First")
     second = make.pull(team_repo, by=bob, title="Second", source="other")
     return [first, second, make.pull(far, by=carol, title="Hidden")]
 
 
 def titles(answer) -> list[str]:
-    return [one["title"] for one in answer.gives()["results"]]
+    return [row["title"] for row in answer.gives()["results"]]
 
 
 def test_one_lists_what_one_may_read_as_its_repository_does(
@@ -44,9 +44,9 @@ def test_one_lists_what_one_may_read_as_its_repository_does(
     assert titles(api(carol).get("/pulls")) == ["Hidden"]
     page = api(alice).get("/pulls").gives()
     assert page["results"] == api(alice).get(paths.pulls(team_repo)).gives()["results"]
-    for one in page["results"]:
-        assert (one["repo_path"], one["source_repo_path"]) == (team_repo.path, team_repo.path)
-        assert api(alice).get(one["api_url"]).gives() == one
+    for row in page["results"]:
+        assert (row["repo_path"], row["source_repo_path"]) == (team_repo.path, team_repo.path)
+        assert api(alice).get(row["api_url"]).gives() == row
 
 
 def test_the_repository_that_a_pull_comes_from_is_named_to_its_readers(
@@ -55,11 +55,11 @@ def test_the_repository_that_a_pull_comes_from_is_named_to_its_readers(
     fork = RepoFactory.create(owner=carol, upstream=team_repo)
     PullFactory.create(repo=team_repo, source_repo=fork, thread__created_by=carol)
     PullFactory.create(repo=team_repo, source_repo=None, thread__created_by=carol)
-    found = {
-        who: [one["source_repo_path"] for one in api(who).get("/pulls").gives()["results"]]
+    source_paths = {
+        who: [row["source_repo_path"] for row in api(who).get("/pulls").gives()["results"]]
         for who in (alice, sam)
     }
-    assert found == {alice: [None, None], sam: [None, fork.path]}
+    assert source_paths == {alice: [None, None], sam: [None, fork.path]}
 
 
 def test_a_former_member_lists_nothing_of_the_team(api, asked, three, bob, acme):
@@ -69,12 +69,12 @@ def test_a_former_member_lists_nothing_of_the_team(api, asked, three, bob, acme)
         assert titles(api(bob).get(f"/pulls{query}")) == []
 
 
-# What is activity
+# Activity
 
 
 @pytest.fixture
 def resting(make, pull):
-    """A pull with commits, and a newer one without, as the list names them."""
+    """A pull with commits and a newer one without, in the order of the list."""
     newer = make.pull(pull.repo, by=pull.thread.created_by, source="x", title="Newer")
     return pull, newer
 
@@ -89,9 +89,9 @@ def test_a_push_a_review_a_reply_and_every_change_of_status_is_activity(
         make.reply(newer.thread, by=bob)
         assert titles(api(bob).get("/pulls")) == ["Newer", "Add an arch"], act
         act()
-        found = api(bob).get("/pulls").gives()["results"]
-        assert [one["title"] for one in found] == ["Add an arch", "Newer"], act
-        assert found[0] == api(bob).get(url).gives()
+        results = api(bob).get("/pulls").gives()["results"]
+        assert [row["title"] for row in results] == ["Add an arch", "Newer"], act
+        assert results[0] == api(bob).get(url).gives()
 
     def push() -> None:
         clone.commit("feature", {"arch": "wide\n"})
@@ -120,9 +120,9 @@ def test_a_target_that_moves_is_no_activity_of_its_pulls(api, clone, resting, bo
     clone.commit("main", {"NEWS": "none\n"})
     clone.push("main")
     after = api(bob).get("/pulls").gives()["results"]
-    assert [one["base_sha"] for one in after] != [one["base_sha"] for one in before]
-    assert [one["title"] for one in after] == ["Newer", "Add an arch"]
-    assert [one["last_activity_at"] for one in after] == [one["last_activity_at"] for one in before]
+    assert [row["base_sha"] for row in after] != [row["base_sha"] for row in before]
+    assert [row["title"] for row in after] == ["Newer", "Add an arch"]
+    assert [row["last_activity_at"] for row in after] == [row["last_activity_at"] for row in before]
 
 
 # Filters
@@ -170,8 +170,14 @@ def test_who_replies_or_reviews_takes_part(api, asked, make, three, alice, bob, 
 
 
 BAD = [
-    *("status=resolved", "status=open&status=", "search=a%00b", "created_by=%00", "team=%00"),
-    *("awaiting_review_from=%00", "participant=%00", "per_page=none"),
+    "status=resolved",
+    "status=open&status=",
+    "search=a%00b",
+    "created_by=%00",
+    "team=%00",
+    "awaiting_review_from=%00",
+    "participant=%00",
+    "per_page=none",
 ]
 
 
@@ -186,7 +192,7 @@ def test_a_cursor_of_pulls_is_one_of_activity_as_well(api, asked, three, sam):
     page = api(sam).get("/pulls?per_page=2").gives()
     assert titles(api(sam).get(page["next"])) == ["First"]
     back = api(sam).get(api(sam).get(page["next"]).gives()["previous"]).gives()
-    assert [one["title"] for one in back["results"]] == ["Hidden", "Second"]
+    assert [row["title"] for row in back["results"]] == ["Hidden", "Second"]
     assert api(sam).get(back["previous"]).gives()["results"] == []
 
 

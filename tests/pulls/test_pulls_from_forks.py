@@ -15,7 +15,7 @@ from apps.teams.models import Team
 from tests.factories import MemberFactory, TeamFactory
 from tests.gitclient import Clone
 from tests.prepared_data import given
-from tests.pulls import followers, forks
+from tests.pulls import forks, push_hook
 from tests.pulls.forks import body, opened
 from tests.races import Aside
 from tests.server import PATIENCE
@@ -150,7 +150,7 @@ def test_a_fork_is_pushed_to_while_its_upstreams_store_is_away_and_merging_bring
 
 
 def test_a_push_that_git_refuses_leaves_the_kept_head(api, upstream, clone, pull, carol):
-    """Else people would fetch, and review, another commit than the pull shows."""
+    """Otherwise people would fetch and review another commit than the pull shows."""
     made, _ = pull
     other = clone.commit("other", {"trap": "set\n"}, onto="topic")
     clone.push("other")
@@ -202,12 +202,16 @@ def test_the_fork_is_named_only_to_those_who_may_read_it(
     Repo.objects.filter(pk=clone.repo.pk).update(visibility="private")
 
     def paths(person):
-        found = api(person).get(f"{upstream.api_path}/pulls").gives()["results"]
-        single = api(person).get(f"{upstream.api_path}/pulls/{found[0]['number']}").gives()
-        assert single["source_repo_path"] == found[0]["source_repo_path"]
+        results = api(person).get(f"{upstream.api_path}/pulls").gives()["results"]
+        single = api(person).get(f"{upstream.api_path}/pulls/{results[0]['number']}").gives()
+        assert single["source_repo_path"] == results[0]["source_repo_path"]
         return single["source_repo_path"]
 
-    assert [paths(one) for one in (bob, carol, sam)] == [None, "users/carol/api", "users/carol/api"]
+    assert [paths(person) for person in (bob, carol, sam)] == [
+        None,
+        "users/carol/api",
+        "users/carol/api",
+    ]
 
 
 def test_a_closed_pull_follows_nothing_and_stands_at_its_branch_when_reopened(
@@ -225,7 +229,7 @@ def test_a_closed_pull_follows_nothing_and_stands_at_its_branch_when_reopened(
 def test_who_pushed_a_head_to_the_upstream_does_not_approve_its_copy(
     api, make, upstream, alice, bob, carol, tmp_path
 ):
-    """Else a fork in between would let people approve their own work."""
+    """Otherwise people could approve their own work through a fork in between."""
     bobs = Clone(tmp_path / "bobs", upstream, bob)
     bobs.git("fetch", "--quiet", str(upstream.git.path), "main:refs/seen/base")
     bobs.commit("arch", {"arch": "open\n"}, onto="refs/seen/base")
@@ -247,8 +251,8 @@ def test_an_approval_is_of_what_the_fork_changes_now(
     clone.checkout("topic")
     clone.git("commit", "--quiet", "--amend", "--message", "better said")
     clone.push("topic")
-    found = api(alice).get(f"{address}/protection").gives()
-    assert (found["approval_count"], found["blocked_reasons"]) == (1, [])
+    record = api(alice).get(f"{address}/protection").gives()
+    assert (record["approval_count"], record["blocked_reasons"]) == (1, [])
     clone.commit("topic", {"window": "1\n"})
     clone.push("topic")
     api(alice).post(f"{address}/merge").fails(409, "approval_required")
@@ -262,11 +266,11 @@ def test_a_push_to_the_fork_at_the_last_moment_needs_another_approval(
     make.protection(upstream, by=alice, approver=bob)
     api(bob).post(f"{address}/reviews", status="approved").gives(201)
     clone.commit("topic", {"window": "1\n"})
-    settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
-    followers.reading.append(lambda: clone.push("topic"))
+    settings.AFTER_PUSH = ["tests.pulls.push_hook", *settings.AFTER_PUSH]
+    push_hook.preparing.append(lambda: clone.push("topic"))
     before = upstream.branch_sha("main")
     api(alice).post(f"{address}/merge").fails(409, "approval_required")
-    assert not followers.reading
+    assert not push_hook.preparing
     assert upstream.git.ref("refs/heads/main") == upstream.branch_sha("main") == before
 
 
@@ -292,8 +296,8 @@ def test_a_pull_that_is_opened_while_its_fork_is_pushed_to_has_the_new_head(
 ):
     head = clone.commit("topic", {"arch": "wide open\n"})
     opening = Aside(lambda: opened(api, upstream, carol))
-    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
-    followers.following.append(opening.begin)
+    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.push_hook"]
+    push_hook.applying.append(opening.begin)
     clone.push("topic")
     opening.join(timeout=PATIENCE)
     assert Pull.objects.get().head_sha == head
@@ -308,8 +312,8 @@ def test_a_pull_that_is_reopened_while_its_fork_is_pushed_to_has_the_new_head(
     api(carol).put(f"{address}/status", status="closed").gives()
     head = clone.commit("topic", {"arch": "wide open\n"})
     opening = Aside(lambda: api(carol).put(f"{address}/status", status="open").gives())
-    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
-    followers.following.append(opening.begin)
+    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.push_hook"]
+    push_hook.applying.append(opening.begin)
     clone.push("topic")
     opening.join(timeout=PATIENCE)
     assert Pull.objects.get().head_sha == head

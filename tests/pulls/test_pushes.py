@@ -16,15 +16,15 @@ def fresh(pull):
 def test_the_push_that_creates_the_branch_fills_the_pull_in(make, clone, alice, bob, events):
     pull = make.pull(clone.repo, by=alice)
     head = clone.commit("feature", {"a": "1"}, onto="main")
-    with events("branch-created", "pull-pushed") as found:
+    with events("branch-created", "pull-pushed") as recorded:
         clone.push("feature", by=bob)
     after = fresh(pull)
     assert (after.head_sha, after.base_sha) == (head, clone.repo.branch_sha("main"))
     assert (after.commit_count, after.changed_files, after.head_pushed_by) == (1, 1, bob)
-    assert (found[1].actor, found[1].number) == (bob, pull.number)
+    assert (recorded[1].actor, recorded[1].number) == (bob, pull.number)
     branches = {"source_branch": "feature", "target_branch": "main"}
     heads = {"before": None, "after": head, "head_sha": head, "version": 1}
-    assert found[1].data == {**heads, **branches}
+    assert recorded[1].data == {**heads, **branches}
 
 
 def test_a_push_moves_every_pull_of_the_branch_by_number(make, pull, clone, alice, bob, events):
@@ -32,10 +32,10 @@ def test_a_push_moves_every_pull_of_the_branch_by_number(make, pull, clone, alic
     draft = make.pull(clone.repo, by=bob, target="next")
     Pull.objects.filter(pk=draft.pk).update(status="draft")
     head = clone.commit("feature", {"window": "1"})
-    with events("branch-pushed", *["pull-pushed"] * 3) as found:
+    with events("branch-pushed", *["pull-pushed"] * 3) as recorded:
         clone.push("feature", by=bob)
-    assert [event.number for event in found[1:]] == [1, 2, 3]
-    assert [fresh(one).head_sha for one in (pull, other, draft)] == [head] * 3
+    assert [event.number for event in recorded[1:]] == [1, 2, 3]
+    assert [fresh(row).head_sha for row in (pull, other, draft)] == [head] * 3
     assert fresh(pull).updated_at > pull.updated_at
     assert (fresh(pull).commit_count, fresh(other).base_sha) == (2, None)
 
@@ -60,12 +60,16 @@ def test_a_push_of_both_branches_moves_both(pull, clone, events):
 
 BROUGHT = [("feature", "main"), ("main", "main"), ("aside", "main")]
 BROUGHT += [("main", "main~3:main"), ("island", "main")]
-"""What is merged into main, with a commit on top, and what is pushed; once it goes back."""
+"""The branch that is merged into main, with a commit on top, and the push; one of the pushes
+rewinds main.
+"""
 
 
 @pytest.mark.slow
 def test_figures_stay_true_whatever_the_target_brings(make, pull, clone, alice):
-    """Of another pull's commits, of the pull's own base, of none of it, of history rewritten."""
+    """Pushes of another pull's commits, of the pull's own base, of unrelated commits, and a
+    rewritten history.
+    """
     clone.commit("stacked", {"roof": "1"}, onto="feature")
     clone.commit("aside", {"garden": "1"}, onto="main")
     clone.commit("crossed", {"garden": "2"}, onto="aside")
@@ -80,13 +84,13 @@ def test_figures_stay_true_whatever_the_target_brings(make, pull, clone, alice):
         clone.git("merge", "--quiet", "--no-edit", "--allow-unrelated-histories", target)
         clone.commit("main", {"gate": target})
         clone.push(pushed)
-        for one in map(fresh, pulls):
-            stat = clone.repo.git.diff_stat(one.base_sha, one.head_sha)
-            figures = (one.commit_count, one.additions, one.deletions, one.changed_files)
+        for row in map(fresh, pulls):
+            stat = clone.repo.git.diff_stat(row.base_sha, row.head_sha)
+            statistics = (row.commit_count, row.additions, row.deletions, row.changed_files)
             wanted = (stat.commit_count, stat.additions, stat.deletions, stat.changed_files)
-            assert figures == wanted, one
-            assert one.status == "merged" or one.base_sha == clone.repo.branch_sha("main")
-    assert [fresh(one).status for one in pulls] == ["merged", "open", "merged", "open", "merged"]
+            assert statistics == wanted, row
+            assert row.status == "merged" or row.base_sha == clone.repo.branch_sha("main")
+    assert [fresh(pull).status for pull in pulls] == ["merged", "open", "merged", "open", "merged"]
 
 
 @pytest.mark.slow
@@ -149,7 +153,7 @@ def test_the_head_is_kept_in_a_ref_of_the_pull(
 def test_a_ref_that_git_cannot_write_after_the_commit_is_told_of_in_the_log(
     make, clone, alice, caplog
 ):
-    """The pull is made: whoever asked for it must not be told otherwise."""
+    """The pull has been created, and the response must say so."""
     clone.commit("feature", {"a": "1"}, onto="main")
     clone.push("feature")
     lock = clone.repo.git.path / "refs/pull/1/head.lock"
@@ -172,13 +176,13 @@ def test_a_push_that_brings_the_head_into_the_target_merges(pull, clone, bob, ev
     clone.git("merge", "--quiet", "--no-edit", "feature", "--no-ff")
     tip = clone.git("rev-parse", "main")
     before = fresh(pull).base_sha
-    with events("branch-pushed", "pull-merged") as found:
+    with events("branch-pushed", "pull-merged") as recorded:
         clone.push("main", by=bob)
     after = fresh(pull)
     assert (after.status, after.thread.status, after.merged_by) == ("merged", "resolved", bob)
     assert (after.merge_commit_sha, after.merge_strategy, after.base_sha) == (tip, None, before)
-    assert found[1].actor == bob
-    assert found[1].data == {
+    assert recorded[1].actor == bob
+    assert recorded[1].data == {
         "head_sha": pull.head_sha,
         "merge_commit_sha": tip,
         "merge_strategy": None,
@@ -202,7 +206,7 @@ def test_a_branch_that_is_merged_and_deleted_in_one_push_is_merged(pull, clone, 
 
 
 def test_a_head_that_goes_back_into_the_target_is_not_merged(pull, clone, events):
-    """Nothing has come into the target: it is the head that moved."""
+    """The head moved, and the target gained no commits."""
     with events("branch-pushed", "pull-pushed"):
         clone.push("main:feature")
     assert (fresh(pull).status, fresh(pull).commit_count) == ("open", 0)
@@ -231,10 +235,10 @@ def test_a_merge_moves_the_pulls_from_and_into_its_target(api, make, pull, clone
     clone.push("feature:other", "main:release")
     into = make.pull(clone.repo, by=alice, source="other")
     out = make.pull(clone.repo, by=alice, source="main", target="release")
-    with events("branch-pushed", "pull-merged", "pull-merged", "pull-pushed") as found:
+    with events("branch-pushed", "pull-merged", "pull-merged", "pull-pushed") as recorded:
         tip = api(alice).post(f"{paths.pull(pull)}/merge").gives()["merge_commit_sha"]
-    assert [event.number for event in found] == [None, pull.number, into.number, out.number]
-    assert [fresh(one).status for one in (pull, into, out)] == ["merged", "merged", "open"]
+    assert [event.number for event in recorded] == [None, pull.number, into.number, out.number]
+    assert [fresh(row).status for row in (pull, into, out)] == ["merged", "merged", "open"]
     assert (fresh(out).head_sha, fresh(out).head_pushed_by) == (tip, alice)
     assert fresh(into).merge_strategy is None
 
@@ -253,9 +257,9 @@ def test_a_pull_has_a_scope_of_its_own(api, make, pull, clone, bob, carol):
     clone.commit("feature", {"window": "1"})
     clone.push("feature")
     scope = f"pull:teams/acme/api/{pull.number}"
-    found = api(carol).get(f"/events?scope={scope}").gives()["results"]
-    assert [one["kind"] for one in found] == ["pull-pushed", "reply-created", "pull-created"]
-    assert all(scope in one["scopes"] for one in found)
+    results = api(carol).get(f"/events?scope={scope}").gives()["results"]
+    assert [row["kind"] for row in results] == ["pull-pushed", "reply-created", "pull-created"]
+    assert all(scope in row["scopes"] for row in results)
     for number in (thread.number, 99):
         api(carol).get(f"/events?scope=pull:teams/acme/api/{number}").fails(404, "not_found")
     api(carol).get("/events?scope=pull:teams/acme/api/x").fails(422, "invalid_scope")

@@ -1,4 +1,6 @@
-"""Commits of a fork come into the upstream by who may write to the fork, or they are no secret."""
+"""Commits of a fork enter the upstream if their pusher may write to the fork, or if they are no
+secret.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,7 @@ def test_who_may_write_to_a_private_fork_shows_it_by_reopening_the_pull(
 def test_a_push_to_a_fork_that_has_become_private_is_shown_by_who_pushes(
     api, upstream, clone, pull, alice, carol, events
 ):
-    """It is carol's pull, and her fork: whoever reads the pull is meant to read what she pushes."""
+    """carol owns the fork and the pull, and publishes her commits by the push."""
     made, address = pull
     hide(api, carol, clone.repo)
     tip = clone.commit("topic", {"arch": "wide\n"})
@@ -99,7 +101,7 @@ def test_a_push_to_a_fork_that_has_become_private_is_shown_by_who_pushes(
 def test_a_move_of_a_private_fork_by_nobody_known_shows_nothing(
     api, upstream, clone, pull, alice, carol
 ):
-    """Of a fork that everybody reads it does: there is nothing to show."""
+    """It updates the pull if everybody can read the fork, whose commits are then no secret."""
     _, address = pull
     tip = clone.commit("topic", {"arch": "wide\n"})
     move_unseen(clone, tip)
@@ -112,7 +114,7 @@ def test_a_move_of_a_private_fork_by_nobody_known_shows_nothing(
 
 
 def move_unseen(clone, tip):
-    """git has moved the branch, and no journal says for whom."""
+    """git has moved the branch, and the journal names no person."""
     clone.server("update-ref", "refs/heads/topic", tip)
     reconcile(repo=Repo.objects.get(pk=clone.repo.pk))
 

@@ -1,4 +1,4 @@
-"""…/pulls/{number}/reviews/{review_uuid}: read, change, dismiss, delete."""
+"""`…/pulls/{number}/reviews/{review_uuid}`: read, update, dismiss and delete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DECISIONS = ["approved", "changes_requested", "commented"]
 
 @pytest.fixture
 def review(make, bare_pull, carol):
-    """carol, a stranger, approves of her own pull, which is always recorded."""
+    """The approval of carol, a stranger, of her own pull; reviews are always stored."""
     return make.review(bare_pull, by=carol, body="Mine.")
 
 
@@ -33,7 +33,7 @@ def test_a_review_that_is_not_on_the_pull_is_not_found(api, make, review, alice)
 
 @pytest.mark.parametrize("before", [*DECISIONS, "dismissed"])
 def test_every_move_is_made_or_refused(api, make, team_repo, alice, events, before):
-    """alice wrote it and owns the repository, so that only the states decide."""
+    """alice is the author and owns the repository, so that only the statuses decide."""
     pull = make.pull(team_repo, by=alice)
     for after in (*DECISIONS, "dismissed"):
         review = make.review(pull, by=alice, status="commented")
@@ -56,11 +56,11 @@ def test_a_review_is_changed_by_its_author_alone(api, review, alice, sam, carol,
     for person in (alice, sam):
         for body in ({"body": "Yours."}, {"status": "commented"}, {}):
             api(person).put(url, **body).fails(403, "not_creator")
-    with events("review-updated") as found:
+    with events("review-updated") as recorded:
         changed = api(carol).put(url, body="Ours.").gives()
     assert (changed["body"], changed["status"]) == ("Ours.", "approved")
     assert changed["updated_at"] > changed["created_at"]
-    assert found[0].data == {"status": "approved", "changed": ["body"]}
+    assert recorded[0].data == {"status": "approved", "changed": ["body"]}
 
 
 def test_a_decision_is_about_the_head_of_its_time_and_a_word_is_not(api, make, pull, clone, bob):
@@ -80,9 +80,9 @@ def test_admins_dismiss_a_review_for_good(api, make, pull, acme, bob, carol, sam
     url = paths.review(review)
     api(carol).put(url, status="dismissed").fails(403, "role_required")
     api(dan).put(url, status="dismissed", body="No.").fails(403, "not_creator")
-    with events("review-dismissed") as found:
+    with events("review-dismissed") as recorded:
         assert api(dan).put(url, status="dismissed").gives()["dismissed_by_username"] == "dan"
-    assert found[0].data == {"status": "dismissed", "changed": ["status"]}
+    assert recorded[0].data == {"status": "dismissed", "changed": ["status"]}
     with events():
         assert api(sam).put(url, status="dismissed").gives()["dismissed_by_username"] == "dan"
     api(bob).put(url, status="approved").fails(409, "invalid_transition")

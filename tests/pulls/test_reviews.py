@@ -1,4 +1,4 @@
-"""…/pulls/{number}/reviews: list, write; and whose decision counts."""
+"""`…/pulls/{number}/reviews`: list and create; and the people whose decisions count."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tests.pulls.test_pulls import queries
 
 def test_a_reader_reviews(api, bare_pull, alice, carol, events):
     url = paths.reviews(bare_pull)
-    with events("review-created") as found:
+    with events("review-created") as recorded:
         review = api(alice).post(url, status="approved", body="Fine.").gives(201)
     assert (review["status"], review["body"], review["pull_number"]) == ("approved", "Fine.", 1)
     assert (review["commit_sha"], review["is_stale"], review["is_eligible"]) == (None, False, True)
     assert (review["created_by_username"], review["dismissed_by_username"]) == ("alice", None)
     assert api(carol).get(f"{url}/{review['uuid']}").gives() == review
-    assert found[0].data == {"status": "approved"}
-    assert found[0].target == {"kind": "review", "uuid": review["uuid"], "pull_number": 1}
-    assert (found[0].title, found[0].is_pull) == ("Widen the gate", True)
+    assert recorded[0].data == {"status": "approved"}
+    assert recorded[0].target == {"kind": "review", "uuid": review["uuid"], "pull_number": 1}
+    assert (recorded[0].title, recorded[0].is_pull) == ("Widen the gate", True)
 
 
 NO_REVIEWS: list[tuple[dict[str, Any], str]] = [
@@ -84,7 +84,7 @@ def test_a_draft_counts_reviewers(api, make, repo, alice, sam):
 
 
 def test_who_counts_and_who_does_not(api, make, pull, clone, acme, alice, bob, carol, sam):
-    """Eligibility is about the person; what the review says is its status."""
+    """Eligibility depends on the person and not on the review's status."""
     vera = UserFactory.create(username="vera")
     MemberFactory.create(team=acme, user=vera, viewer=True)
     dan = UserFactory.create(username="dan")
@@ -110,7 +110,7 @@ def test_who_counts_and_who_does_not(api, make, pull, clone, acme, alice, bob, c
 def test_the_level_of_a_reviewer_is_the_one_that_access_gives(
     make, repo, acme, alice, bob, carol, sam, visibility
 ):
-    repo.visibility = "public"  # while they write: some can no longer read it afterwards
+    repo.visibility = "public"  # while they write: some cannot read the repository later
     repo.save()
     for role in (Role.VIEWER, Role.ADMIN, Role.OWNER):
         MemberFactory.create(team=acme, user=UserFactory.create(username=role.value), role=role)

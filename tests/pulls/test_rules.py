@@ -1,4 +1,4 @@
-"""What the rules say without a repository on disk."""
+"""Rules of pulls that need no repository on disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from apps.core.errors import Invalid
 from apps.git import merge
 from apps.pulls import rules
-from apps.pulls.sources import find_source
+from apps.pulls.heads import find_source
 from apps.repos.rules import branch_problem, pattern_problem
 from tests.principals import access_of
 
@@ -28,8 +28,8 @@ def test_a_name_that_is_no_branch_is_refused(name):
 
 @pytest.mark.parametrize("mark", ["\x07", "\x85", "\u061c", "\u200f", "\u202e", "\u2066"])
 def test_a_name_that_looks_like_another_is_refused_in_words(mark):
-    """Control characters, and what turns the direction of text."""
-    words = "A branch name may not contain control characters or marks that turn"
+    """Control characters, and characters that change the direction of text."""
+    words = "A branch name may not contain control characters, invisible"
     for problem in (branch_problem, rules.source_problem, pattern_problem):
         assert str(problem(f"main{mark}gpj")).startswith(words)
 

@@ -1,4 +1,6 @@
-"""What git could not merge in time is not tried again with each request, nor holds it up others."""
+"""A merge that git could not build in time is not tried again by each request, and delays no other
+merge.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +60,8 @@ def test_a_rebase_that_was_too_slow_is_not_tried_again(api, pull, alice, monkeyp
     with monkeypatch.context() as impatient:
         impatient.setattr(merge, "REBASE_SECONDS", -1)
         if asked_before:
-            found = api(alice).get(f"{paths.pull(pull)}/protection").gives()
-            assert "rebase" not in found["allowed_strategies"]
+            record = api(alice).get(f"{paths.pull(pull)}/protection").gives()
+            assert "rebase" not in record["allowed_strategies"]
         else:
             url = f"{paths.pull(pull)}/merge"
             api(alice).post(url, merge_strategy="rebase").fails(503, "unavailable")
@@ -79,8 +81,8 @@ def test_a_refusal_that_names_all_blockers_does_not_try_it_again_either(
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_others_are_merged_while_a_slow_merge_is_built(api, clone, pull, second, alice, bob):
-    """It has no place in the queue before its commits are there. Only a rebase reads the files of a
-    commit that is not the head.
+    """It enters the queue after its commits are built. Only a rebase reads the files of a commit
+    that is not the head.
     """
     tree = clone.git("rev-parse", f"{pull.head_sha}^{{tree}}")
     clone.commit("feature", {"window": "1\n"})
@@ -97,7 +99,7 @@ def test_others_are_merged_while_a_slow_merge_is_built(api, clone, pull, second,
     by_bob.post(f"{paths.pull(second)}/merge").gives()
     assert MergeAttempt.objects.filter(pull=pull).exists(), "git still waits for that file"
     with file.open("wb"):
-        pass  # git finds it empty, and fails
+        pass  # git finds an empty object, and fails
     slow.join(timeout=PATIENCE)
     answers[0].fails(503, "unavailable")
 
@@ -107,7 +109,7 @@ def test_others_are_merged_while_a_slow_merge_is_built(api, clone, pull, second,
 def test_the_record_of_a_pull_with_thousands_of_renames_is_told_in_time(
     api, make, clone, alice, bob
 ):
-    """Each file has another name and another line, and the target has changed it as well."""
+    """Each file is renamed and has a new line, and the target has changed it too."""
     pages = ["".join(f"{n * line**3:x}\n" for line in range(1, 120)) for n in range(RENAMES)]
     history = commit(1, "main", {f"old-{n}": text for n, text in enumerate(pages)})
     history += commit(2, "many", {f"new-{n}": f"head\n{text}" for n, text in enumerate(pages)}, 1)
@@ -116,16 +118,16 @@ def test_the_record_of_a_pull_with_thousands_of_renames_is_told_in_time(
     clone.push("main", "many")
     pull = make.pull(clone.repo, by=alice, source="many")
     url = f"{paths.pull(pull)}/protection"
-    found = api(alice).get(url).gives()
-    assert found["blocked_reasons"] == ["merge_conflict"]
-    assert len(found["conflict_paths"]) == merge.MOST_CONFLICT_PATHS
+    record = api(alice).get(url).gives()
+    assert record["blocked_reasons"] == ["merge_conflict"]
+    assert len(record["conflict_paths"]) == merge.MOST_CONFLICT_PATHS
     before = run.spawned
-    assert api(bob).get(url).gives()["conflict_paths"] == found["conflict_paths"]
+    assert api(bob).get(url).gives()["conflict_paths"] == record["conflict_paths"]
     assert run.spawned == before
 
 
 def commit(mark, branch, files, parent=None):
-    """A commit of exactly these files, for fast-import."""
+    """A commit with exactly these files, for fast-import."""
     lines = [f"commit refs/heads/{branch}", f"mark :{mark}", "committer a <a@example.org> 1 +0000"]
     lines += ["data 0", *([f"from :{parent}"] if parent else []), "deleteall"]
     for name, text in files.items():

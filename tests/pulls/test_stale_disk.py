@@ -1,4 +1,4 @@
-"""Merges where the disk shows what was there before: of what was acknowledged nothing is lost."""
+"""Merges lose no acknowledged push if the disk shows an older value of a ref."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ MAIN = "refs/heads/main"
 
 @pytest.fixture
 def disk_is_behind(clone, pull):
-    """The last push of main was acknowledged, and the disk still shows the one before; returns
-    both.
-    """
+    """The last push of main was acknowledged, but the disk shows the old value; both values."""
     before = clone.head("main")
     clone.commit("main", {"gate": "1"})
     clone.push("main")

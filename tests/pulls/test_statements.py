@@ -1,4 +1,4 @@
-"""What is selected by hand for pushes and merges is what the ORM would have given."""
+"""The hand-written statements for pushes and merges select the same rows as the ORM."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull, PullStatus
-from apps.pulls.pushes import _filled_up, affected_pulls
+from apps.pulls.pushes import _padded, affected_pulls
 from apps.repos.models import Ref, protections_of
 from apps.repos.rules import ZERO, RefMove
 from tests.core.test_statements import assert_same
@@ -21,7 +21,9 @@ def branch(repo, name, sha=SHAS[0]):
 
 
 def test_the_tips_of_a_pull_are_read_at_once(make, acme, alice, django_assert_num_queries):
-    """The head of the pull while its source stands: there, gone with its repository, or moved."""
+    """The pull's head is returned if its source exists, if its fork was deleted, or if it was
+    moved.
+    """
     repo, other = make.repo(acme, "api", by=alice), make.repo(acme, "web", by=alice)
     pull = make.pull(repo, by=alice)
     Pull.objects.update(head_sha=SHAS[2])
@@ -37,9 +39,9 @@ def test_the_tips_of_a_pull_are_read_at_once(make, acme, alice, django_assert_nu
         if target:
             branch(repo, "main", SHAS[0])
         with django_assert_num_queries(1):
-            found = pull.tips()
+            tips = pull.tips()
         head = SHAS[2] if stands or moved or source is None else None
-        assert found == (head, SHAS[0] if target else None)
+        assert tips == (head, SHAS[0] if target else None)
 
 
 def test_protections_come_with_their_repository_and_approvers(
@@ -52,11 +54,14 @@ def test_protections_come_with_their_repository_and_approvers(
         make.protection(repo, name, by=alice, approver=bob)
     make.protection(make.repo(acme, "web", by=alice), by=alice)
     with django_assert_num_queries(2):
-        found = protections_of(repo, "main")
-        assert [one.branch for one in found] == ["main", "ma*"]
-        assert [[one.user for one in row.approvers.all()] for row in found] == [[bob], [bob]]
-        assert all(row.repo is repo for row in found)
-    for row in found:
+        protections = protections_of(repo, "main")
+        assert [row.branch for row in protections] == ["main", "ma*"]
+        assert [[approver.user for approver in row.approvers.all()] for row in protections] == [
+            [bob],
+            [bob],
+        ]
+        assert all(row.repo is repo for row in protections)
+    for row in protections:
         assert_same(row, type(row).objects)
 
 
@@ -79,15 +84,15 @@ def test_pulls_that_moves_are_about_come_with_thread_and_merge(
     for size in range(len(names) + 1):
         moves = [RefMove(repo, name, ZERO, SHAS[0], alice) for name in names[:size]]
         with django_assert_num_queries(1):
-            found = affected_pulls(repo, moves)
-            attempts = [getattr(pull, "attempt", None) for pull in found]
-            assert all(pull.repo is repo for pull in found)
-            assert {one.actor for one in attempts if one} <= {bob}
-        assert found == expected(repo, moves, numbers=[6] if size == 4 else [])
-        for pull, attempt in zip(found, attempts, strict=True):
+            pulls = affected_pulls(repo, moves)
+            attempts = [getattr(pull, "attempt", None) for pull in pulls]
+            assert all(pull.repo is repo for pull in pulls)
+            assert {row.actor for row in attempts if row} <= {bob}
+        assert pulls == expected(repo, moves, numbers=[6] if size == 4 else [])
+        for pull, attempt in zip(pulls, attempts, strict=True):
             assert_same(pull, Pull.objects, thread=pull.thread)
             assert attempt == MergeAttempt.objects.filter(pull=pull).first()
-    assert [pull.number for pull in found] == [1, 3, 5, 6]
+    assert [pull.number for pull in pulls] == [1, 3, 5, 6]
 
 
 def test_there_are_few_texts_of_it(make, acme, alice):
@@ -96,13 +101,13 @@ def test_there_are_few_texts_of_it(make, acme, alice):
     sizes = set()
     for size in (*range(1, 20), 255, 256, 257, 511, 512, 513, 2_000, 2_049):
         names = [f"branch-{number}" for number in range(size)]
-        filled = _filled_up(names)
+        filled = _padded(names)
         assert [name for name in filled if name is not None] == names
         sizes.add(len(filled))
         moves = [RefMove(repo, f"refs/heads/{name}", ZERO, SHAS[0], alice) for name in names]
         assert affected_pulls(repo, moves) == ([made] if size > 7 else [])
     assert sizes == {1, 2, 4, 8, 16, 32, 256, 512, 1024, 2048, 2560}
-    assert len(_filled_up([])) == 1
+    assert len(_padded([])) == 1
 
 
 def expected(repo, moves, numbers):

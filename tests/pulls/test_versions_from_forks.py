@@ -39,7 +39,7 @@ def test_what_nobody_may_move_is_no_version(api, upstream, clone, pull, alice):
 
 
 def test_versions_outlive_a_fork_that_becomes_private_and_goes(api, clone, pull, alice, carol):
-    """As the pull's commits, which its readers could read all the time."""
+    """The pull's readers could always read them, and still can."""
     _, address = pull
     before = api(alice).get(f"{address}/files?patch=true").gives()["results"]
     assert before[0]["patch"]

@@ -16,21 +16,21 @@ def versions(api, pull, by):
 
 
 def heads(api, pull, by):
-    return [(one["version"], one["head_sha"]) for one in versions(api, pull, by)]
+    return [(version["version"], version["head_sha"]) for version in versions(api, pull, by)]
 
 
 def pushed(clone, text, **options):
-    """The new head of `feature`, pushed."""
+    """Push a new head of `feature`; return it."""
     head = clone.commit("feature", {"arch": text}, **options)
     clone.push("feature")
     return head
 
 
 def test_a_pull_begins_with_version_one(api, pull, clone, alice):
-    [one] = versions(api, pull, alice)
+    [record] = versions(api, pull, alice)
     base = clone.repo.branch_sha("main")
-    assert one.pop("created_at")
-    assert one == {
+    assert record.pop("created_at")
+    assert record == {
         "version": 1,
         "head_sha": pull.head_sha,
         "base_sha": base,
@@ -55,11 +55,11 @@ def test_each_push_is_a_version_and_a_forced_one_says_so(api, pull, clone, alice
     clone.push("feature")
     clone.git("branch", "--force", "feature", second)
     clone.push("feature")
-    found = versions(api, pull, alice)
-    assert [one["head_sha"] for one in found] == [first, second, first, second]
-    assert [one["is_forced"] for one in found] == [False, False, True, False]
-    assert [one["pushed_by_username"] for one in found] == ["alice", "bob", "alice", "alice"]
-    assert [one["commit_count"] for one in found] == [1, 2, 1, 2]
+    records = versions(api, pull, alice)
+    assert [row["head_sha"] for row in records] == [first, second, first, second]
+    assert [row["is_forced"] for row in records] == [False, False, True, False]
+    assert [row["pushed_by_username"] for row in records] == ["alice", "bob", "alice", "alice"]
+    assert [row["commit_count"] for row in records] == [1, 2, 1, 2]
 
 
 def test_a_target_that_moves_makes_no_version(api, pull, clone, alice):
@@ -128,14 +128,18 @@ def test_the_version_of_a_pull_whose_target_comes_later_gets_its_base_then(
     api, make, pull, clone, alice
 ):
     waiting = make.pull(clone.repo, by=alice, target="later")
-    [one] = versions(api, waiting, alice)
-    assert (one["base_sha"], one["merge_base_sha"], one["changed_files"]) == (None, None, None)
+    [record] = versions(api, waiting, alice)
+    assert (record["base_sha"], record["merge_base_sha"], record["changed_files"]) == (
+        None,
+        None,
+        None,
+    )
     files = f"{paths.pull(waiting)}/files"
     assert api(alice).get(files).gives()["results"] == []
     clone.push("main:later")
-    assert [one["path"] for one in api(alice).get(files).gives()["results"]] == ["arch"]
-    [one] = versions(api, waiting, alice)
-    assert (one["base_sha"], one["changed_files"]) == (clone.repo.branch_sha("later"), 1)
+    assert [row["path"] for row in api(alice).get(files).gives()["results"]] == ["arch"]
+    [record] = versions(api, waiting, alice)
+    assert (record["base_sha"], record["changed_files"]) == (clone.repo.branch_sha("later"), 1)
 
 
 def test_of_unrelated_histories_all_that_the_head_has_is_its_own(api, make, clone, alice):
@@ -145,11 +149,15 @@ def test_of_unrelated_histories_all_that_the_head_has_is_its_own(api, make, clon
     clone.commit("island", {"palm": "tall\n"})
     clone.push("island")
     pull = make.pull(clone.repo, by=alice, source="island")
-    [one] = versions(api, pull, alice)
-    assert (one["merge_base_sha"], one["commit_count"], one["changed_files"]) == (None, 2, 1)
+    [record] = versions(api, pull, alice)
+    assert (record["merge_base_sha"], record["commit_count"], record["changed_files"]) == (
+        None,
+        2,
+        1,
+    )
 
 
-# The refs that keep them
+# Refs
 
 
 @pytest.mark.django_db(transaction=True)
@@ -159,7 +167,7 @@ def test_a_ref_of_its_own_keeps_the_commits_of_each_version(pull, clone):
         pushed(clone, text, onto="main")
     assert not PullVersion.objects.exclude(due_at=None).exists()
     assert [git.ref(version_ref(1, n)) for n in (1, 2, 3)] == [
-        one.head_sha for one in PullVersion.objects.order_by("version")
+        row.head_sha for row in PullVersion.objects.order_by("version")
     ]
     clone.push(":feature")
     clone.server("-c", "gc.pruneExpire=now", "gc", "--prune=now", "--quiet")
@@ -174,7 +182,10 @@ def test_nobody_is_shown_the_refs_that_keep_versions(pull, clone, protocol):
     at = str(git.path)
     lines = clone.git(*remote, "ls-remote", at).splitlines()
     assert {line.split()[1] for line in lines} == {
-        *("HEAD", "refs/heads/main", "refs/heads/feature", "refs/pull/1/head"),
+        "HEAD",
+        "refs/heads/main",
+        "refs/heads/feature",
+        "refs/pull/1/head",
     }
     clone.git(*remote, "fetch", "--quiet", at, "refs/pull/1/head")
     with pytest.raises(AssertionError, match="couldn't find remote ref"):
@@ -221,7 +232,7 @@ def test_what_a_repository_has_of_them_goes_with_it(pull, clone):
     assert not PullVersion.objects.exists()
 
 
-# Those that were there before there were versions
+# Pulls from before versions existed
 
 
 @pytest.mark.django_db(transaction=True)
@@ -231,7 +242,7 @@ def test_older_pulls_have_their_present_head_as_version_one(make, pull, clone, a
     clone.push("other")
     api(alice).post(f"{paths.pull(merged)}/merge").gives()
     waiting = make.pull(clone.repo, by=alice, source="later")
-    wanted = versions(api, pull, alice), versions(api, merged, alice)
+    expected = versions(api, pull, alice), versions(api, merged, alice)
     with as_of("pulls", "0011_activity"):
         pass
     assert PullVersion.objects.filter(due_at=None).count() == 0
@@ -239,9 +250,9 @@ def test_older_pulls_have_their_present_head_as_version_one(make, pull, clone, a
     while jobs.complete_next_version():
         done += 1
     assert done == 2
-    found = versions(api, pull, alice), versions(api, merged, alice)
-    for [old], [new] in zip(wanted, found, strict=True):
-        # Of one that is open it is the target's tip at that time.
+    actual = versions(api, pull, alice), versions(api, merged, alice)
+    for [old], [new] in zip(expected, actual, strict=True):
+        # The base of an open pull's version is the current tip of the target.
         assert new["base_sha"] in (old["base_sha"], clone.repo.branch_sha("main"))
         changing = {"created_at": "", "base_sha": ""}
         assert new | changing == old | changing
@@ -249,4 +260,4 @@ def test_older_pulls_have_their_present_head_as_version_one(make, pull, clone, a
     assert Pull.objects.get(pk=waiting.pk).last_version == 0
     head = pushed(clone, "1\n")
     assert heads(api, pull, alice) == [(1, pull.head_sha), (2, head)]
-    assert clone.repo.git.ref(version_ref(merged.number, 1)) == wanted[1][0]["head_sha"]
+    assert clone.repo.git.ref(version_ref(merged.number, 1)) == expected[1][0]["head_sha"]

@@ -1,4 +1,4 @@
-"""Pulls that wait for a review: the twin in SQL of what the rules say of one pull."""
+"""The SQL for pulls that wait for a review agrees with the rules for one pull."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.pulls import rules
 from apps.pulls.approval import Eligibility, approval_of, asks, names_approvers
 from apps.pulls.models import Pull, PullStatus, ReviewStatus
-from apps.pulls.waiting import awaiting_review_from
+from apps.pulls.queries import awaiting_review_from
 from apps.repos.access import level_on
 from apps.repos.models import Protection, Repo, Visibility, protects
 from apps.repos.models.protection import glob_matches
@@ -37,35 +37,35 @@ SHA = "a" * 40
 
 
 def waits(pull: Pull, person: User) -> bool:
-    """Whether a pull waits for somebody, by the rules of one pull."""
+    """Whether a pull waits for this person, by the rules for one pull."""
     return Rules(pull).ask(person)
 
 
 class Rules:
-    """What they say of one pull, whose rows are read once."""
+    """The rules for one pull, whose rows are read once."""
 
     def __init__(self, pull: Pull) -> None:
         self.pull, self.team = pull, pull.repo.owner_team
         self.eligibility, self.decisions = Eligibility.of(pull), approval_of(pull).decisions
 
     def ask(self, person: User) -> bool:
-        """Whether they ask this person for a review."""
+        """Whether the pull asks this person for a review."""
         repo = self.pull.repo
         role = self.team.role_of(person.pk) if self.team else None
         level = level_on(principal_of(person), repo, role)
         plain = User(pk=person.pk, is_active=person.is_active)
         own_level = level_on(principal_of(plain), repo, role)
-        decided = [one for one in self.decisions if one.created_by_id == person.pk]
+        decided = [row for row in self.decisions if row.created_by_id == person.pk]
         return (
             self.pull.status == PullStatus.OPEN
             and rules.takes_changes(repo)
             and any(
-                asks(one, person, own_level)
-                for one in self.eligibility.protections
-                if one.required_approvals or names_approvers(one)
+                asks(rule, person, own_level)
+                for rule in self.eligibility.protections
+                if rule.required_approvals or names_approvers(rule)
             )
             and self.eligibility.reason_against(person, level) is None
-            and all(one.status == ReviewStatus.DISMISSED for one in decided)
+            and all(row.status == ReviewStatus.DISMISSED for row in decided)
         )
 
 
@@ -105,7 +105,7 @@ def crowd(db):
     archived.is_archived = True
     archived.save()
     Team.objects.filter(pk=idle.pk).update(is_active=False)
-    if connection.vendor == "postgresql":  # which plans for empty tables until it has looked
+    if connection.vendor == "postgresql":  # it assumes empty tables until they are analyzed
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")
     pulls = Pull.objects.select_related("thread", "repo__owner_team", "repo__owner_user")
@@ -120,7 +120,7 @@ PULLS = [
     ("b/x", "member", "member"),
     ("b/x", "author", None),
 ]
-"""Target, author, and who pushed the head."""
+"""The target, the author, and the person who pushed the head."""
 
 
 def found(person: User, caller: User) -> set[int]:
@@ -129,15 +129,15 @@ def found(person: User, caller: User) -> set[int]:
 
 
 def test_it_says_what_the_rules_say_of_each_pull(crowd):
-    Pull.objects.filter(pk__in=[one.pk for one in crowd.pulls[::7]]).update(head_sha=None)
+    Pull.objects.filter(pk__in=[pull.pk for pull in crowd.pulls[::7]]).update(head_sha=None)
     for n, status in enumerate((PullStatus.DRAFT, PullStatus.CLOSED, PullStatus.MERGED)):
-        ids = [one.pk for one in crowd.pulls[n::11]]
+        ids = [pull.pk for pull in crowd.pulls[n::11]]
         Pull.objects.filter(pk__in=ids).update(status=status)
     for pull in crowd.pulls:
         pull.refresh_from_db(fields=["status", "head_sha"])
     counts, said = {}, [Rules(pull) for pull in crowd.pulls]
     for name, person in crowd.people.items():
-        wanted = {one.pull.pk for one in said if one.ask(person)}
+        wanted = {row.pull.pk for row in said if row.ask(person)}
         assert found(person, crowd.people["staff"]) == wanted, name
         counts[name] = len(wanted)
     assert counts["gone"] == 0
@@ -145,16 +145,16 @@ def test_it_says_what_the_rules_say_of_each_pull(crowd):
 
 
 def test_the_decision_made_last_is_what_counts(crowd):
-    """Comments decide nothing, and a dismissal asks once more."""
+    """A comment is no decision, and a dismissal asks for a new one."""
     words = (*ReviewStatus, None)
     stories = list(product(words, words))
     named, staff = crowd.people["named"], crowd.people["staff"]
-    waiting = [one for one in crowd.pulls if waits(one, named)]
+    waiting = [pull for pull in crowd.pulls if waits(pull, named)]
     now = timezone.now()
     for n, story in enumerate(stories):
         pull = waiting[n % len(waiting)]
         pull.reviews.all().delete()
-        ReviewFactory.create(pull=pull, created_by=staff)  # somebody else's says nothing
+        ReviewFactory.create(pull=pull, created_by=staff)  # another person's review does not count
         for later, status in enumerate(filter(None, story)):
             at = now + dt.timedelta(seconds=later)
             ReviewFactory.create(pull=pull, created_by=named, status=status, decided_at=at)
@@ -162,7 +162,9 @@ def test_the_decision_made_last_is_what_counts(crowd):
 
 
 def test_who_is_in_a_team_is_not_told_to_strangers(crowd):
-    """A protection that names nobody waits for whoever writes: that says who does."""
+    """A protection that names nobody asks for everybody who may write, which would tell who is in
+    the team.
+    """
     people = crowd.people
     public = Pull.objects.filter(repo__visibility=Visibility.PUBLIC, repo__owner_team=crowd.team)
     unnamed = set(public.filter(target_branch="a/x").values_list("pk", flat=True))
@@ -183,7 +185,7 @@ def test_it_is_asked_over_the_api(api, make, team_repo, alice, bob, carol, sam):
 
     def waiting(caller: User, name: str) -> list[str]:
         page = api(caller).get(f"/pulls?awaiting_review_from={name}").gives()
-        return [one["title"] for one in page["results"]]
+        return [row["title"] for row in page["results"]]
 
     assert waiting(bob, "self") == waiting(sam, "BOB") == ["Anybody", "Named"]
     assert waiting(alice, "self") == ["Of bob"]

@@ -1,4 +1,4 @@
-"""A client that knows only the API and never pushes."""
+"""A client that uses only the API and never pushes."""
 
 from __future__ import annotations
 

@@ -25,45 +25,45 @@ CALLS = {
     "create_repo": (
         Level.WRITE,
         lambda who, have: actions.create_repo(
-            by=access_to_owner(who, have.repo.owner), name="New", slug="new"
+            access=access_to_owner(who, have.repo.owner), name="New", slug="new"
         ),
     ),
     "update_repo": (
         Level.ADMIN,
-        lambda who, have: actions.update_repo(by=access_to(who, have.repo), name="B", slug="b"),
+        lambda who, have: actions.update_repo(access=access_to(who, have.repo), name="B", slug="b"),
     ),
     "create_protection": (
         Level.ADMIN,
-        lambda who, have: actions.create_protection(by=access_to(who, have.repo), branch="x"),
+        lambda who, have: actions.create_protection(access=access_to(who, have.repo), branch="x"),
     ),
     "update_protection": (
         Level.ADMIN,
         lambda who, have: actions.update_protection(
-            by=access_to(who, have.repo), protection=have.protection, required_approvals=2
+            access=access_to(who, have.repo), protection=have.protection, required_approvals=2
         ),
     ),
     "delete_protection": (
         Level.ADMIN,
         lambda who, have: actions.delete_protection(
-            by=access_to(who, have.repo), protection=have.protection
+            access=access_to(who, have.repo), protection=have.protection
         ),
     ),
     "add_approver": (
         Level.ADMIN,
         lambda who, have: actions.add_approver(
-            by=access_to(who, have.repo), protection=have.protection, user=have.alice
+            access=access_to(who, have.repo), protection=have.protection, user=have.alice
         ),
     ),
     "remove_approver": (
         Level.ADMIN,
         lambda who, have: actions.remove_approver(
-            by=access_to(who, have.repo), approver=have.protection.approvers.get()
+            access=access_to(who, have.repo), approver=have.protection.approvers.get()
         ),
     ),
     "create_fork": (
         Level.WRITE,
         lambda who, have: actions.create_fork(
-            by=access_to(who, have.repo), into=access_to_owner(who, have.repo.owner)
+            access=access_to(who, have.repo), into=access_to_owner(who, have.repo.owner)
         ),
     ),
 }

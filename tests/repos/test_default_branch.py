@@ -125,7 +125,7 @@ EVENT, AGAIN = 'INSERT INTO "events_event"', "SELECT"
 )
 def test_a_process_that_dies_leaves_what_the_worker_finishes(pushed, alice, marks, left):
     with connection.execute_wrapper(dying_at(*marks)), pytest.raises(Killed):
-        actions.update_repo(by=access_of(alice, pushed), default_branch="next")
+        actions.update_repo(access=access_of(alice, pushed), default_branch="next")
     assert heads() == left
     done: list[str] = []
     jobs.point_heads(done.append)
@@ -137,7 +137,7 @@ def test_a_process_that_dies_leaves_what_the_worker_finishes(pushed, alice, mark
 def test_what_git_refuses_is_tried_again(pushed, alice, caplog):
     lock = pushed.git.path / "HEAD.lock"
     lock.touch()
-    actions.update_repo(by=access_of(alice, pushed), default_branch="next")
+    actions.update_repo(access=access_of(alice, pushed), default_branch="next")
     assert heads() == ("next", "main", True)
     jobs.point_heads()
     assert heads() == ("next", "main", True)
@@ -151,7 +151,7 @@ def test_what_git_refuses_is_tried_again(pushed, alice, caplog):
 def test_of_two_who_choose_at_once_git_has_the_one_that_is_stored(pushed, alice, sam):
     def choose(person, branch):
         by = access_of(person, Repo.objects.get(pk=pushed.pk))
-        return Outcome(lambda: actions.update_repo(by=by, default_branch=branch))
+        return Outcome(lambda: actions.update_repo(access=by, default_branch=branch))
 
     pushed.refs.create(full_name="refs/heads/third", sha=pushed.branch_sha("main"))
     answers = at_once(lambda: choose(alice, "next"), lambda: choose(sam, "third"))

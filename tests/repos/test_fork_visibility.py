@@ -13,7 +13,7 @@ from apps.repos.models import Repo
 from tests.factories import ForkFactory, TeamFactory
 from tests.gitclient import Clone
 from tests.principals import access_of, space_access_of
-from tests.pulls import followers
+from tests.pulls import push_hook
 from tests.races import Aside, Outcome, at_once
 from tests.server import PATIENCE
 
@@ -103,14 +103,14 @@ def test_all_are_hidden_or_none(api, tree, alice, monkeypatch, events):
     monkeypatch.setattr(actions, "record", dies)
     with pytest.raises(SystemExit), events():
         actions.update_repo(
-            by=access_of(alice, tree[0]), name="Api", slug="api", visibility="private"
+            access=access_of(alice, tree[0]), name="Api", slug="api", visibility="private"
         )
     assert visibilities(*tree) == ["public", "public", "public", "private"]
 
 
 def with_waiting_fork(make, alice, carol):
     upstream = make.repo(alice, "api", by=alice, visibility="public")
-    create_fork(by=access_of(carol, upstream), into=space_access_of(carol, carol))
+    create_fork(access=access_of(carol, upstream), into=space_access_of(carol, carol))
     return upstream
 
 
@@ -143,7 +143,9 @@ def test_a_fork_that_is_made_after_the_look_for_forks_is_hidden_too(
         worker.join(timeout=60)
 
     monkeypatch.setattr(transaction, "savepoint_rollback", and_then)
-    actions.update_repo(by=access_of(alice, upstream), name="Api", slug="api", visibility="private")
+    actions.update_repo(
+        access=access_of(alice, upstream), name="Api", slug="api", visibility="private"
+    )
     assert made == [True, False]
     assert [repo.visibility for repo in Repo.objects.all()] == ["private"] * 3
 
@@ -179,8 +181,8 @@ def test_a_fork_is_pushed_to_while_its_upstream_is_hidden(
     pull = api(carol).post(f"{upstream.api_path}/pulls", **body).gives(201)
     head, caller = clone.commit("topic", {"a": "2\n"}), api(alice)
     hiding = Aside(lambda: show(caller, upstream, "private").gives())
-    settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
-    followers.following.append(hiding.begin)  # the push holds the fork's lock now
+    settings.AFTER_PUSH = ["tests.pulls.push_hook", *settings.AFTER_PUSH]
+    push_hook.applying.append(hiding.begin)  # the push holds the fork's lock now
     clone.push("topic")
     hiding.join(timeout=PATIENCE)
     assert visibilities(upstream, clone.repo) == ["private", "private"]

@@ -33,7 +33,7 @@ def with_fork(make, folder):
     clone.commit("main", {"README": "one\n"})
     clone.push("main")
     fork = actions.create_fork(
-        by=access_of(things["carol"], upstream),
+        access=access_of(things["carol"], upstream),
         into=space_access_of(things["carol"], things["carol"]),
     )
     return things | {"fork": fork}
@@ -211,7 +211,9 @@ LOSSES = {
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_what_is_lost_during_the_copy_counts(fork, acme, bob, loss):
-    made = actions.create_fork(by=access_of(bob, fork.upstream), into=space_access_of(bob, acme))
+    made = actions.create_fork(
+        access=access_of(bob, fork.upstream), into=space_access_of(bob, acme)
+    )
     token = take(made)
     late = Fork.objects.with_paths().get(pk=made.pk)
     copied = Repo(uuid=late.repo_uuid).git.unfinished(token.hex)

@@ -206,7 +206,7 @@ class Pieces:
 @pytest.mark.django_db(transaction=True)
 def test_of_a_push_that_is_refused_no_more_than_16_mib_are_read(team_repo, alice):
     body = Pieces(pushed("refs/pull/1/head"))
-    report = receive(by=access_of(alice, team_repo), body=iter(body))
+    report = receive(access=access_of(alice, team_repo), body=iter(body))
     assert b"ng refs/pull/1/head" in report
     assert body.read == 16 * MIB
 
@@ -215,7 +215,7 @@ def test_of_a_push_that_is_refused_no_more_than_16_mib_are_read(team_repo, alice
 def test_of_a_push_that_git_refuses_not_much_more_is_read(team_repo, alice):
     """The rest is not a pack, which git reports at its first bytes."""
     body = Pieces(pushed("refs/heads/main", b"no pack"))
-    receive(by=access_of(alice, team_repo), body=iter(body))
+    receive(access=access_of(alice, team_repo), body=iter(body))
     assert body.read <= 20 * MIB
 
 
@@ -255,10 +255,10 @@ def test_command_lists_are_counted_in_memory_while_they_are_kept(team_repo, alic
             yield large[start : start + 1000]
 
     with pytest.raises(Unavailable):
-        receive(by=access_of(alice, team_repo), body=slowly())
+        receive(access=access_of(alice, team_repo), body=slowly())
     assert len(large) > 1000 * len(seen) > 200_000
     assert seen[0] == 0 and seen[-1] > 2 * MIB - 10_000
-    receive(by=access_of(alice, team_repo), body=iter([small]))
+    receive(access=access_of(alice, team_repo), body=iter([small]))
     assert not body_memory.held
 
 
@@ -273,9 +273,9 @@ def test_the_command_lists_of_one_person_leave_room_for_those_of_others(
     with body_memory.hold(f"person:{alice.pk}") as waiting:
         waiting.grow_to(MIB)
         with pytest.raises(Unavailable):
-            receive(by=access_of(alice, team_repo), body=iter([push]))
-        receive(by=access_of(bob, team_repo), body=iter([push]))
-    receive(by=access_of(alice, team_repo), body=iter([push]))
+            receive(access=access_of(alice, team_repo), body=iter([push]))
+        receive(access=access_of(bob, team_repo), body=iter([push]))
+    receive(access=access_of(alice, team_repo), body=iter([push]))
 
 
 def test_the_request_of_a_fetch_is_counted_for_who_sends_it(fetch, alice, monkeypatch):

@@ -210,6 +210,11 @@ def test_a_client_that_goes_away_leaves_no_process_and_no_ref(server, path, git)
     assert events_of(server, path) == [("repo-created", None)]
 
 
+def test_a_refused_push_of_a_client_that_reads_no_report_is_403(server, path):
+    body = pkt(f"{'0' * 40} {'1' * 40} refs/notes/x\0ofs-delta".encode()) + FLUSH
+    assert post(server, path, "receive-pack", body) == 403
+
+
 COMMAND = pkt(f"{'0' * 40} {'1' * 40} refs/heads/x\0report-status".encode()) + FLUSH
 # Two commands. The first is refused, so that the second must carry the capabilities.
 FIRST = f"{'0' * 40} {'1' * 40} refs/x\0".encode()

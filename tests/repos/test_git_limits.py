@@ -27,7 +27,7 @@ MIB = 1024 * 1024
 @pytest.fixture
 def limit(db):
     return lambda scope, most: create_rate_limit(
-        by=None, scope=scope, max_requests=most, window_seconds=DAY
+        principal=None, scope=scope, max_requests=most, window_seconds=DAY
     )
 
 
@@ -175,8 +175,10 @@ def test_a_push_without_a_place_says_why_if_it_is_small(
     small = push(command)
     assert small.status_code == 200
     assert b"ng refs/heads/main Too many git requests of yours are under way." in small.content
+    silent = push(command.replace(b"report-status", b"ofs-delta    "))
+    assert silent.status_code == 429 and silent.content == large.content
     line = "Refused push to teams/acme/api by alice: 429 rate_limited"
-    assert [record.getMessage() for record in caplog.records] == [line, line]
+    assert [record.getMessage() for record in caplog.records] == [line] * 3
 
 
 def test_who_is_not_signed_in_gets_the_plain_answer(client, team_repo, limit):

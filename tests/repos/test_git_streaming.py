@@ -83,7 +83,7 @@ def test_the_memory_of_a_body_is_released_when_it_is_forgotten(monkeypatch):
 
 def test_a_body_that_comes_too_slowly_is_refused(monkeypatch):
     monkeypatch.setattr(streams, "LONGEST", 0)
-    with ExitStack() as held, pytest.raises(BadRequest, match="took longer than 0 s to come"):
+    with ExitStack() as held, pytest.raises(BadRequest, match="took longer than 0 s to arrive"):
         collected(iter([b"a", b"b"]), 10, held, "alice")
 
 

@@ -22,7 +22,7 @@ from tests.git.scratch import Scratch, push_body
 from tests.gitclient import Clone
 from tests.prepared_data import given, with_people
 from tests.principals import access_of
-from tests.pulls import followers
+from tests.pulls import push_hook
 from tests.tips import check_tips
 
 MANY = 2 * BATCH + 1
@@ -61,10 +61,10 @@ def at_batches(settings):
     """`at_batches(one, two)`: functions to call before the locks of the next batches, one for each;
     None for nothing.
     """
-    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
-    yield lambda *acts: followers.reading.extend(act or (lambda: None) for act in reversed(acts))
-    left = list(followers.reading)
-    followers.reading.clear()
+    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.push_hook"]
+    yield lambda *acts: push_hook.preparing.extend(act or (lambda: None) for act in reversed(acts))
+    left = list(push_hook.preparing)
+    push_hook.preparing.clear()
     assert not left, "a batch was not reached"
 
 
@@ -196,7 +196,7 @@ def test_git_is_not_asked_about_objects_that_never_came(clone, alice, tmp_path):
     # Into the command list of a push with another object.
     body = body.replace(b"0000PACK", b"".join(map(pkt, lines)) + b"0000PACK", 1)
     before = run.spawned
-    answer = receive(by=access_of(alice, clone.repo), body=iter([body]))
+    answer = receive(access=access_of(alice, clone.repo), body=iter([body]))
     assert f"ng {BRANCHES}b7".encode() in answer
     assert run.spawned - before <= 3
     assert set(clone.repo.git.refs()) <= {MAIN, f"{BRANCHES}new"}
@@ -252,7 +252,7 @@ def test_a_name_that_looks_like_another_is_not_pushed_and_can_be_deleted(clone, 
 
     def push(old, new):
         body = push_body(source, [Command(old, new, ref)])
-        return receive(by=access_of(alice, clone.repo), body=iter([body])).decode()
+        return receive(access=access_of(alice, clone.repo), body=iter([body])).decode()
 
     assert words in push(ZERO, sha)
     old = clone.head("main")
@@ -296,7 +296,7 @@ def test_twenty_thousand_refs_move_in_one_push_and_the_rest_in_another(clone, al
 
     def push(*some):
         body = push_body(source, some, "report-status")
-        return receive(by=access_of(alice, clone.repo), body=iter([body]))
+        return receive(access=access_of(alice, clone.repo), body=iter([body]))
 
     report = push(*creations)
     assert (report.count(b"ok refs/tags/"), report.count(b"ng refs/tags/")) == (MOST_REFS, 1)

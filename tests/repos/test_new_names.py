@@ -41,7 +41,7 @@ def pushed(clone, *commands: Command) -> str:
         source.create()
     source.commit({"a": b"1"})
     body = push_body(source, commands)
-    return receive(by=access_of(clone.by, clone.repo), body=iter([body])).decode()
+    return receive(access=access_of(clone.by, clone.repo), body=iter([body])).decode()
 
 
 def new_commit(clone) -> str:
@@ -115,7 +115,7 @@ def test_a_tag_is_not_named_like_a_branch_nor_a_branch_like_a_tag(clone):
 def test_a_tag_is_not_named_like_a_branch_in_other_letters_nor_a_branch_like_a_tag(clone, alice):
     """On file systems that ignore case, git takes the tag `MAIN` for `main`."""
     sha = new_commit(clone)
-    create_protection(by=access_of(alice, clone.repo), branch="Release/*")
+    create_protection(access=access_of(alice, clone.repo), branch="Release/*")
     names = ("MAIN", "Main", "É", "v1", "release/1")
     report = pushed(clone, *(Command(ZERO, sha, f"{TAGS}{name}") for name in names))
     for name in ("MAIN", "Main"):
@@ -156,7 +156,7 @@ def test_a_name_that_another_push_is_about_to_give_is_taken(clone, alice):
 def test_a_tag_is_not_named_like_a_protected_branch_that_need_not_exist(clone, alice):
     by, sha = access_of(alice, clone.repo), new_commit(clone)
     for pattern in ("release/*", "stable", "*", "*/*"):
-        create_protection(by=by, branch=pattern)
+        create_protection(access=by, branch=pattern)
     names = ("release/1", "stable", "release/1/x", "v1")
     report = pushed(clone, *(Command(ZERO, sha, f"{TAGS}{name}") for name in names))
     for name in ("release/1", "stable"):
@@ -173,7 +173,7 @@ def test_what_was_named_alike_before_is_listed_and_can_be_deleted(clone, alice, 
     for ref in refs:
         clone.server("update-ref", ref, old)
     settle(repo=clone.repo, push=push)
-    create_protection(by=access_of(alice, clone.repo), branch="stable")
+    create_protection(access=access_of(alice, clone.repo), branch="stable")
     call_command("check_repos")
     output = capsys.readouterr().out
     for words in (

@@ -156,20 +156,20 @@ def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
     team_repo, other, alice, bob
 ):
     first = other.commit({"a": b"1"})
-    receive(by=access_of(bob, team_repo), body=iter([body_of(other, ZERO, first)]))
+    receive(access=access_of(bob, team_repo), body=iter([body_of(other, ZERO, first)]))
     second, third = (other.commit({"a": b"%d" % n}, first) for n in (2, 3))
     whole = body_of(other, first, second)
 
     def slowly():
         yield whole[:-10]
         try:
-            create_protection(by=access_of(alice, team_repo), branch="main")
+            create_protection(access=access_of(alice, team_repo), branch="main")
         finally:
             connection.close()  # the connection of the thread that reads the body
         yield whole[-10:]
 
-    assert b"ok refs/heads/main" in receive(by=access_of(bob, team_repo), body=slowly())
-    late = receive(by=access_of(bob, team_repo), body=iter([body_of(other, second, third)]))
+    assert b"ok refs/heads/main" in receive(access=access_of(bob, team_repo), body=slowly())
+    late = receive(access=access_of(bob, team_repo), body=iter([body_of(other, second, third)]))
     assert b"ng refs/heads/main protected branch" in late
     assert team_repo.branch_sha("main") == second
     kinds = list(Event.objects.order_by("-id").values_list("kind", "actor__username")[:2])
@@ -183,7 +183,7 @@ def test_refs_are_compared_with_protections_before_the_lock(team_repo, other, al
     meanwhile hold.
     """
     first, second = (other.commit({"a": b"%d" % n}) for n in (1, 2))
-    receive(by=access_of(bob, team_repo), body=iter([body_of(other, ZERO, first)]))
+    receive(access=access_of(bob, team_repo), body=iter([body_of(other, ZERO, first)]))
     locked: list[bool] = []
 
     def protect_after_the_first_look(execute, sql, params, many, context):
@@ -191,11 +191,13 @@ def test_refs_are_compared_with_protections_before_the_lock(team_repo, other, al
         if sql.startswith("SELECT") and "repos_protection" in sql and "COUNT" not in sql:
             locked.append(connection.in_atomic_block)
             if len(locked) == 1:
-                create_protection(by=access_of(alice, team_repo), branch="main")
+                create_protection(access=access_of(alice, team_repo), branch="main")
         return result
 
     with connection.execute_wrapper(protect_after_the_first_look):
-        report = receive(by=access_of(bob, team_repo), body=iter([body_of(other, first, second)]))
+        report = receive(
+            access=access_of(bob, team_repo), body=iter([body_of(other, first, second)])
+        )
     assert b"ng refs/heads/main protected branch" in report
     assert locked == [False, True, False, True]
     assert team_repo.branch_sha("main") == first
@@ -206,7 +208,7 @@ def test_a_repository_that_is_archived_meanwhile_takes_no_push(team_repo, other,
     first = other.commit({"a": b"1"})
     type(team_repo).objects.update(is_archived=True)
     with pytest.raises(Conflict, match="archived"):
-        receive(by=access_of(alice, team_repo), body=iter([body_of(other, ZERO, first)]))
+        receive(access=access_of(alice, team_repo), body=iter([body_of(other, ZERO, first)]))
     assert team_repo.git.refs() == {}
 
 
@@ -216,8 +218,8 @@ def test_of_two_pushes_that_create_a_protected_branch_one_wins(make, team_repo, 
     bodies = [body_of(other, ZERO, other.commit({"a": b"%d" % n})) for n in range(2)]
     by = [access_of(person, team_repo) for person in (alice, bob)]
     answers = together(
-        lambda: receive(by=by[0], body=iter([bodies[0]])),
-        lambda: receive(by=by[1], body=iter([bodies[1]])),
+        lambda: receive(access=by[0], body=iter([bodies[0]])),
+        lambda: receive(access=by[1], body=iter([bodies[1]])),
     )
     assert sorted(b"ok refs/heads/main" in answer for answer in answers) == [False, True]
     assert Event.objects.filter(kind="branch-created").count() == 1
@@ -227,13 +229,13 @@ def test_of_two_pushes_that_create_a_protected_branch_one_wins(make, team_repo, 
 @pytest.mark.django_db(transaction=True)
 def test_a_push_and_a_protection_at_once_have_one_of_two_outcomes(team_repo, other, alice, bob):
     tip = other.commit({"a": b"0"})
-    receive(by=access_of(bob, team_repo), body=iter([body_of(other, ZERO, tip)]))
+    receive(access=access_of(bob, team_repo), body=iter([body_of(other, ZERO, tip)]))
     for number in range(6):
         new = other.commit({"a": b"%d" % (number + 1)}, tip)
         body = body_of(other, tip, new)
         _, answer = together(
-            partial(create_protection, by=access_of(alice, team_repo), branch="main"),
-            partial(receive, by=access_of(bob, team_repo), body=iter([body])),
+            partial(create_protection, access=access_of(alice, team_repo), branch="main"),
+            partial(receive, access=access_of(bob, team_repo), body=iter([body])),
         )
         moved = b"ok refs/heads/main" in answer
         assert moved or b"ng refs/heads/main protected branch" in answer

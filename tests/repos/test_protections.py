@@ -146,9 +146,9 @@ def test_no_other_number_of_approvals_is_asked_for(api, make, team_repo, alice, 
             api(alice).put(url, required_approvals=wrong).fails(422, "validation_failed")
         for wrong in (-1, 21):
             for act in (
-                lambda n=wrong: create_protection(by=by, branch="x", required_approvals=n),
+                lambda n=wrong: create_protection(access=by, branch="x", required_approvals=n),
                 lambda n=wrong: update_protection(
-                    by=by, protection=protection, required_approvals=n
+                    access=by, protection=protection, required_approvals=n
                 ),
             ):
                 with pytest.raises(Invalid):

@@ -45,7 +45,7 @@ def test_no_name_of_a_ref_forges_a_line_and_many_are_counted(team_repo, other, b
     forged = Command(ZERO, tip, "refs/heads/x\u2028WARNING\u202e")
     others = [Command(ZERO, tip, f"refs/notes/{n}") for n in range(MOST_LOGGED + 4)]
     with caplog.at_level(logging.INFO, "apps.repos.http.push"):
-        receive(by=access_of(bob, team_repo), body=iter([push_body(other, [forged, *others])]))
+        receive(access=access_of(bob, team_repo), body=iter([push_body(other, [forged, *others])]))
     [line] = [record.getMessage() for record in caplog.records if "Refused" in record.msg]
     assert line.isascii() and line.endswith(" and 5 more")
     assert r"\u2028" in line

@@ -27,7 +27,9 @@ def push(team_repo, other, alice):
 
     def whole(*moves):
         body = push_body(other, [Command(*move) for move in moves])
-        return receive(by=access_of(alice, Repo.objects.get(pk=team_repo.pk)), body=iter([body]))
+        return receive(
+            access=access_of(alice, Repo.objects.get(pk=team_repo.pk)), body=iter([body])
+        )
 
     return whole
 
@@ -88,7 +90,7 @@ def test_a_large_push_that_git_refuses_is_not_counted(settings, team_repo, other
     settings.REPO_BYTES = 2 * MIB
     whole = push_body(other, [Command(ZERO, other.commit({"a": noise(4 * MIB)}), MAIN)])
     pieces = (whole[start : start + 4096] for start in range(0, len(whole), 4096))
-    report = receive(by=access_of(alice, team_repo), body=pieces)
+    report = receive(access=access_of(alice, team_repo), body=pieces)
     assert b"pack exceeds maximum allowed size" in report
     assert Repo.objects.get(pk=team_repo.pk).disk_bytes == 0
 

@@ -24,7 +24,7 @@ def test_of_two_forks_by_one_person_one_is_made(api, make, alice, carol):
 
 def test_of_two_workers_one_makes_the_fork(make, alice, carol):
     upstream = make.repo(alice, "api", by=alice, visibility="public")
-    create_fork(by=access_of(carol, upstream), into=space_access_of(carol, carol))
+    create_fork(access=access_of(carol, upstream), into=space_access_of(carol, carol))
     at_once(*[lambda: Outcome(jobs.make_next_fork)] * 3)
     assert [fork.status for fork in Fork.objects.all()] == ["completed"]
     assert Repo.objects.filter(owner_user=carol).count() == 1
@@ -46,7 +46,7 @@ def test_of_two_repos_that_want_one_slug_one_gets_it(api, make, acme, alice):
 def test_a_fork_steps_aside_for_whoever_takes_its_slug(api, make, alice, carol):
     """The first gets the slug. A later fork takes the next slug; a later creation is refused."""
     upstream = make.repo(alice, "api", by=alice, visibility="public")
-    create_fork(by=access_of(carol, upstream), into=space_access_of(carol, carol))
+    create_fork(access=access_of(carol, upstream), into=space_access_of(carol, carol))
     caller = api(carol)
     answers = at_once(
         lambda: Outcome(jobs.make_next_fork),

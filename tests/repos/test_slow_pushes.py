@@ -62,7 +62,7 @@ def test_what_git_has_done_is_written_down_though_the_body_has_no_end(team_repo,
         yield b"more"
 
     body = with_connection_of_its_own(hanging())
-    assert b"ok refs/heads/main" in receive(by=access_of(bob, team_repo), body=body)
+    assert b"ok refs/heads/main" in receive(access=access_of(bob, team_repo), body=body)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -79,7 +79,7 @@ def test_a_body_that_never_ends_is_read_for_no_longer_than_a_minute(
             yield push_body(other, [Command(ZERO, new, ref)])
             yield from (b"x" for _ in taken)
 
-        assert ref.encode() in receive(by=access_of(bob, team_repo), body=body())
+        assert ref.encode() in receive(access=access_of(bob, team_repo), body=body())
         assert next(taken) < streams.DROPPED
 
 
@@ -92,7 +92,7 @@ def test_a_client_that_leaves_while_it_sends_moves_nothing(team_repo, other, bob
         raise BadRequest("malformed_request", "gone")
 
     with pytest.raises(BadRequest, match="gone"):
-        receive(by=access_of(bob, team_repo), body=broken())
+        receive(access=access_of(bob, team_repo), body=broken())
     assert team_repo.git.refs() == {}
     assert not PushJournal.objects.exists()
 
@@ -114,7 +114,7 @@ def test_a_ref_that_moves_away_and_back_meanwhile_is_moved_by_whom_it_is(
             yield body[-10:]
 
         whole = with_connection_of_its_own(slowly())
-        assert f"ok {ref}".encode() in receive(by=access_of(person, team_repo), body=whole)
+        assert f"ok {ref}".encode() in receive(access=access_of(person, team_repo), body=whole)
 
     push(alice, ZERO, here, ref=MAIN)  # the first branch cannot be deleted
     start = ZERO
@@ -135,12 +135,14 @@ def test_a_ref_that_moves_away_and_back_meanwhile_is_moved_by_whom_it_is(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_push_onto_one_that_is_not_written_down_yet_is_its_pushers(team_repo, other, alice, bob):
-    """A dropped step leaves a gap, but the actor of the last step is known."""
+    """The step was overtaken, but without it nothing leads to the last one."""
     here, away, new, newer = (other.commit({"a": b"%d" % number}) for number in range(4))
 
     def push(person, old, new):
         body = push_body(other, [Command(old, new, MAIN)])
-        assert b"ok refs/heads/main" in receive(by=access_of(person, team_repo), body=iter([body]))
+        assert b"ok refs/heads/main" in receive(
+            access=access_of(person, team_repo), body=iter([body])
+        )
 
     push(alice, ZERO, here)
     slow = open_journal(actor=bob, repo=team_repo, moves=[(MAIN, here, new)])
@@ -152,8 +154,9 @@ def test_a_push_onto_one_that_is_not_written_down_yet_is_its_pushers(team_repo, 
     settle(repo=team_repo, push=slow, own=[RefMove(team_repo, MAIN, here, new, bob)])
     stored = team_repo.refs.get()
     assert (stored.sha, stored.pushed_by) == (newer, bob)
-    last = Event.objects.latest("id")
-    assert (last.actor, last.data["before"], last.data["after"]) == (bob, here, newer)
+    *_, before, last = Event.objects.filter(kind="branch-pushed").order_by("id")
+    assert (before.actor, before.data["before"], before.data["after"]) == (bob, here, new)
+    assert (last.actor, last.data["before"], last.data["after"]) == (bob, new, newer)
 
 
 @pytest.fixture
@@ -162,7 +165,7 @@ def push(team_repo, other):
 
     def whole(person, old, new):
         body = push_body(other, [Command(old, new, MAIN)])
-        said = receive(by=access_of(person, team_repo), body=iter([body]))
+        said = receive(access=access_of(person, team_repo), body=iter([body]))
         assert b"ok refs/heads/main" in said
 
     return whole
@@ -201,6 +204,64 @@ def test_steps_that_are_still_to_come_are_no_way_there_and_back(team_repo, other
     moves = Event.objects.filter(kind__startswith="branch-").order_by("id")
     assert [move.data["after"] for move in moves] == [here, away, there, away, here]
     assert {move.actor for move in moves} == {alice}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_refused_steps_there_and_back_are_no_moves(team_repo, other, push, alice, bob):
+    """Two people push the same there and back again. git refuses the later ones, and the pushes
+    are settled before these end.
+    """
+    here, away = (other.commit({"a": b"%d" % number}) for number in range(2))
+    push(alice, ZERO, here)
+    team_repo.git.fetch_objects(other, away)
+    there, refused = (journal_of_a_push(team_repo, who, here, away) for who in (alice, bob))
+    assert team_repo.git.update_ref(MAIN, away, here)
+    back, refused_too = (journal_of_a_push(team_repo, who, away, here) for who in (alice, bob))
+    assert team_repo.git.update_ref(MAIN, here, away)
+    for old, new, id in ((away, here, back), (here, away, there)):
+        step = [RefMove(team_repo, MAIN, old, new, alice)]
+        assert settle(repo=team_repo, push=id, own=step, reported={MAIN: True}) == set()
+    for old, new, id in ((away, here, refused_too), (here, away, refused)):
+        step = [RefMove(team_repo, MAIN, old, new, bob)]
+        assert settle(repo=team_repo, push=id, own=step, reported={MAIN: False}) == set()
+    moves = Event.objects.filter(kind="branch-pushed").order_by("id")
+    assert [(move.actor, move.data["after"]) for move in moves] == [(alice, away), (alice, here)]
+    assert not PushJournal.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_move_that_git_has_reported_is_its_pushers(team_repo, other, push, alice, bob):
+    """Also if an equal step of somebody else was in the journal before, and if the ref is back."""
+    here, away = (other.commit({"a": b"%d" % number}) for number in range(2))
+    push(alice, ZERO, here)
+    team_repo.git.fetch_objects(other, away)
+    journal_of_a_push(team_repo, alice, here, away)
+    there = journal_of_a_push(team_repo, bob, here, away)
+    assert team_repo.git.update_ref(MAIN, away, here)
+    journal_of_a_push(team_repo, alice, away, here)
+    assert team_repo.git.update_ref(MAIN, here, away)
+    step = [RefMove(team_repo, MAIN, here, away, bob)]
+    assert settle(repo=team_repo, push=there, own=step, reported={MAIN: True}) == set()
+    moves = Event.objects.filter(kind="branch-pushed").order_by("id")
+    assert [(move.actor, move.data["after"]) for move in moves] == [(bob, away), (alice, here)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_move_that_cannot_be_recorded_in_order_is_not_acknowledged(
+    team_repo, other, push, alice, bob
+):
+    """Its push was reported after a later one was settled."""
+    here, away, new = (other.commit({"a": b"%d" % number}) for number in range(3))
+    push(alice, ZERO, here)
+    late = journal_of_a_push(team_repo, bob, here, away)
+    push(alice, here, new)
+    step = [RefMove(team_repo, MAIN, here, away, bob)]
+    assert settle(repo=team_repo, push=late, own=step, reported={MAIN: True}) == {MAIN}
+    assert not Event.objects.filter(actor=bob).exists()
+
+
+def journal_of_a_push(repo, by, old, new):
+    return open_journal(actor=by, repo=repo, moves=[(MAIN, old, new)])
 
 
 LOSSES = {
@@ -255,7 +316,7 @@ def test_a_push_is_refused_if_its_right_is_lost_before_it_is_accepted(
         yield body[10:]
 
     with pytest.raises(ApiError) as caught:
-        receive(by=access_by_token(make, bob), body=slowly())
+        receive(access=access_by_token(make, bob), body=slowly())
     assert (caught.value.status, caught.value.code) == answer
     assert team_repo.git.refs() == {}
     assert not PushJournal.objects.exists()
@@ -272,7 +333,7 @@ def test_a_push_that_was_accepted_before_is_carried_out(make, team_repo, other, 
         yield body[-10:]
 
     whole = with_connection_of_its_own(slowly())
-    assert b"ok refs/heads/main" in receive(by=access_by_token(make, bob), body=whole)
+    assert b"ok refs/heads/main" in receive(access=access_by_token(make, bob), body=whole)
     assert team_repo.refs.get().pushed_by == bob
     assert not PushJournal.objects.exists()
 
@@ -299,7 +360,7 @@ def test_a_client_that_leaves_while_it_sends_leaves_nothing_on_disk(team_repo, o
         raise BadRequest("malformed_request", "gone")
 
     with pytest.raises(BadRequest, match="gone"):
-        receive(by=access_of(bob, team_repo), body=broken())
+        receive(access=access_of(bob, team_repo), body=broken())
     assert not quarantines(team_repo)
 
 
@@ -315,7 +376,7 @@ def test_a_git_that_is_killed_leaves_nothing_on_disk(team_repo, other, bob, endi
         os.kill(receiver_of(team_repo), ending)
         yield body[200_000:]
 
-    receive(by=access_of(bob, team_repo), body=slow())
+    receive(access=access_of(bob, team_repo), body=slow())
     assert not quarantines(team_repo)
     assert team_repo.git.refs() == {}
 
@@ -341,7 +402,7 @@ def test_a_push_that_ends_leaves_the_objects_of_another_one_alone(team_repo, oth
         assert team_repo.git.remove_quarantines() == 0
         yield body[200_000:]
 
-    report = receive(by=access_of(bob, team_repo), body=slow())
+    report = receive(access=access_of(bob, team_repo), body=slow())
     assert b"ok refs/heads/main" in report
     assert quarantines(team_repo) == [killed]
     assert team_repo.git.remove_quarantines() == 1

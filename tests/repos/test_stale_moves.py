@@ -54,7 +54,7 @@ def disk_is_behind(clone):
 def pushed(repo, by, command: Command) -> str:
     """The report of a push of a commit that the server already has."""
     body = push_body(Scratch(repo.git.path), [command])
-    return receive(by=access_of(by, repo), body=iter([body])).decode()
+    return receive(access=access_of(by, repo), body=iter([body])).decode()
 
 
 REASON = "fetch first: the ref has moved"
@@ -137,7 +137,7 @@ def test_an_atomic_push_with_an_outdated_move_moves_nothing(clone, disk_is_behin
     new = store.commit({"b": b"1"}, before)
     commands = [Command(before, new, MAIN), Command(ZERO, new, "refs/heads/other")]
     body = push_body(store, commands, "report-status atomic")
-    report = receive(by=access_of(bob, clone.repo), body=iter([body])).decode()
+    report = receive(access=access_of(bob, clone.repo), body=iter([body])).decode()
     assert f"ng {MAIN} {REASON}\n" in report
     assert "ng refs/heads/other atomic push failed\n" in report
 
@@ -157,13 +157,13 @@ def test_a_push_that_git_sends_again_by_itself_leaves_no_step_in_the_journal(
     by = access_of(alice, team_repo)
     for name in ("main", "topic") if kind != "creates" else ("main",):
         body = push_body(other, [Command(ZERO, first, f"refs/heads/{name}")])
-        receive(by=by, body=iter([body]))
+        receive(access=by, body=iter([body]))
     ref = "refs/heads/side" if kind == "creates" else "refs/heads/topic"
     body = push_body(other, [Command(old, new, ref)])
     request, _ = read_commands(iter([body]))
     looked = stale_moves(team_repo, request)
     assert looked == {}
-    assert f"ok {ref}".encode() in receive(by=by, body=iter([body]))
+    assert f"ok {ref}".encode() in receive(access=by, body=iter([body]))
     assert accept_refs(by, request, looked) == (None, {ref: "stale info: the ref has moved"})
     assert not PushJournal.objects.exists()
 
@@ -175,7 +175,7 @@ def test_a_move_back_to_what_is_stored_is_none_that_was_sent_again(team_repo, al
     other.create()
     first, second = other.commit({"a": b"1"}), other.commit({"a": b"2"})
     by = access_of(alice, team_repo)
-    receive(by=by, body=iter([push_body(other, [Command(ZERO, first, "refs/heads/main")])]))
+    receive(access=by, body=iter([push_body(other, [Command(ZERO, first, "refs/heads/main")])]))
     open_journal(actor=alice, repo=team_repo, moves=[("refs/heads/main", first, second)])
     team_repo.git.fetch_objects(other, second)
     assert team_repo.git.update_ref("refs/heads/main", second, first)

@@ -141,7 +141,7 @@ def test_a_repository_that_cannot_be_read_keeps_no_other_waiting(clone, team_rep
 def test_a_fork_knows_what_its_upstream_knows(clone, team_repo, alice, monkeypatch):
     """Except for heads that moved during the copy."""
     team_repo.refs.filter(full_name=f"{TAGS}light").update(sha="1" * 40)
-    create_fork(by=access_of(alice, team_repo), into=space_access_of(alice, alice))
+    create_fork(access=access_of(alice, team_repo), into=space_access_of(alice, alice))
     jobs.make_next_fork()
     copy = Repo.objects.get(upstream=team_repo)
     assert [row.full_name for row in copy.refs.filter(UNREAD)] == [f"{TAGS}light"]
@@ -164,7 +164,7 @@ def test_a_merge_knows_its_commit_without_another_git(
 
     with monkeypatch.context() as watched:
         watched.setattr(tips, "read_tips", ask)
-        merge_pull(by=access_of(alice, team_repo), pull=pull, merge_strategy=strategy)
+        merge_pull(access=access_of(alice, team_repo), pull=pull, merge_strategy=strategy)
     assert not questions
     row = team_repo.refs.get(full_name=HEAD)
     assert row.sha == team_repo.git.ref(HEAD) == row.peeled_sha

@@ -237,7 +237,7 @@ def test_head_follows_the_row_as_it_is_by_then(clone, sam, django_capture_on_com
     stale = Repo.objects.get()
     clone.push("main:trunk")
     with django_capture_on_commit_callbacks(execute=True):
-        update_repo(by=access_of(sam, clone.repo), default_branch="trunk")
+        update_repo(access=access_of(sam, clone.repo), default_branch="trunk")
     list(jobs.check(stale, fix=True, age=0))
     assert clone.repo.git.head_branch() == "trunk"
 
@@ -253,7 +253,7 @@ def nobodys(age: float) -> GitRepo:
 
 
 def test_only_what_is_nobodys_and_old_is_swept_away(clone, make, alice, carol):
-    waiting = create_fork(by=access_of(alice, clone.repo), into=space_access_of(alice, alice))
+    waiting = create_fork(access=access_of(alice, clone.repo), into=space_access_of(alice, alice))
     young, old = nobodys(0), nobodys(2 * 24 * 3600)
     unfinished = GitRepo(old.path.with_name(f"{uuid4()}.git.tmp-dead"))
     unfinished.create()

@@ -18,7 +18,7 @@ from apps.accounts.actions import change_password
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
 sam = User.objects.get(username="sam")
-change_password(by=Principal(sam), user=sam, password={STAFF!r})
+change_password(principal=Principal(sam), user=sam, password={STAFF!r})
 """
 
 

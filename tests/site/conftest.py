@@ -1,4 +1,4 @@
-"""A Redis for tests: that of `REDIS_URL`, or one that is started here, if any is installed."""
+"""A Redis for tests: that of `REDIS_URL`, or one that is started here if it is installed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
 
 
 class RedisServer:
-    """`with RedisServer(folder) as server:` a Redis of its own, which may be killed."""
+    """`with RedisServer(folder) as server:` a Redis of the test's own, which may be killed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -62,7 +62,7 @@ class RedisServer:
 
 
 def no_redis() -> None:
-    """Skip, or fail where CI has promised one."""
+    """Skip, or fail in CI."""
     if os.environ.get("CI") == "true":
         pytest.fail("CI needs Redis: REDIS_URL, or an installed redis-server")
     pytest.skip("needs Redis: REDIS_URL, or an installed redis-server")
@@ -70,7 +70,7 @@ def no_redis() -> None:
 
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A Redis that belongs to this test."""
+    """A Redis for this test alone."""
     if not PROGRAM:
         no_redis()
     with RedisServer(tmp_path) as server:
@@ -79,7 +79,7 @@ def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Redis that may be in use by others."""
+    """The address of a Redis that other tests may use."""
     if os.environ.get("REDIS_URL"):
         yield os.environ["REDIS_URL"]
     elif PROGRAM:
@@ -91,15 +91,13 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests leave a Redis alone that is slow to answer, as it is on a busy machine. Here it is
-    given all the time that it needs.
-    """
+    """Servers pause a Redis that answers slowly, as on a busy machine. Here they wait for it."""
     monkeypatch.setattr(shared_module, "PATIENCE", PATIENCE)
 
 
 @pytest.fixture
 def redis(redis_url: str, patient: None) -> Iterator[RedisCounters]:
-    """Counters with keys of their own, which expire by themselves."""
+    """Counters with keys of their own, which expire."""
     counters = RedisCounters(redis_url, prefix=f"guildhall-test-{uuid.uuid4().hex}")
     yield counters
     counters.close()
@@ -107,7 +105,7 @@ def redis(redis_url: str, patient: None) -> Iterator[RedisCounters]:
 
 @pytest.fixture
 def shared(own_redis: RedisServer, patient: None) -> Iterator[SharedCounters]:
-    """Counters on a Redis that belongs to this test."""
+    """Counters on a Redis for this test alone."""
     counters = SharedCounters(RedisCounters(own_redis.url))
     yield counters
     counters.shared.close()
@@ -115,7 +113,7 @@ def shared(own_redis: RedisServer, patient: None) -> Iterator[SharedCounters]:
 
 @pytest.fixture
 def restless() -> Iterator[None]:
-    """Threads take turns after a microsecond instead of five milliseconds."""
+    """Threads switch after a microsecond instead of five milliseconds."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

@@ -1,4 +1,4 @@
-"""The rate limits of a fresh install: a test that empties the tables takes them along."""
+"""The rate limits of a new installation: tests that empty tables delete them."""
 
 from importlib import import_module
 
@@ -8,6 +8,6 @@ from apps.site.models import RateLimit
 
 
 def first_rate_limits():
-    """Those that the migration makes, and no others."""
+    """The limits of the migration, and no others."""
     RateLimit.objects.all().delete()
     import_module("apps.site.migrations.0004_first_rate_limits").make_rows(apps, None)

@@ -1,4 +1,4 @@
-"""A configuration of gunicorn's, whose workers give Redis all the time that it needs."""
+"""A configuration of gunicorn whose workers wait for a slow Redis."""
 
 from apps.site import shared
 

@@ -1,10 +1,10 @@
-"""From which address a request came: nobody dodges it, and nothing crashes it."""
+"""The client address of a request cannot be forged, and no header causes an error."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.site.addresses import UNKNOWN, address_of, network
+from apps.core.requests import UNKNOWN, address_of, network
 from tests.texts import texts
 
 pytestmark = pytest.mark.once

@@ -1,4 +1,4 @@
-"""The sliding-window counter: what it promises, and that memory and Redis count alike."""
+"""Sliding-window counters: their limits, and the same results in memory and Redis."""
 
 from threading import Barrier, Thread
 from uuid import uuid4
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.once
 
 SECOND = 1000
 steps = st.lists(st.integers(0, 3 * SECOND), max_size=60)
-"""Milliseconds from one request to the next, against windows of a second or so."""
+"""Milliseconds between requests, for windows of about a second."""
 limits = st.builds(
     Limit, st.just("api"), st.integers(1, 8), st.sampled_from([SECOND, 700, 3 * SECOND])
 )
@@ -21,7 +21,7 @@ relaxed = settings(
     max_examples=settings().max_examples * 3 // 2,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-"""More than others try, because these are cheap."""
+"""More examples than usual, because these are fast."""
 
 
 class Clock:
@@ -33,7 +33,7 @@ class Clock:
 
 
 def admitted_times(limit, waits, counters=None, clock=None):
-    """When requests that come after these pauses are let in."""
+    """The times of admitted requests, sent after these pauses."""
     clock = clock or Clock()
     counters = counters or MemoryCounters(clock)
     times = []
@@ -55,7 +55,7 @@ def test_no_aligned_window_lets_in_more_than_the_limit(limit, waits):
 @relaxed
 @given(limits, steps)
 def test_no_sliding_window_lets_in_more_than_the_estimate_allows(limit, waits):
-    """At each moment: this window's, and the older ones as far as they still count."""
+    """At each time: requests of this window, and older ones as far as they count."""
     times = admitted_times(limit, waits)
     for number, now in enumerate(times):
         index, elapsed = divmod(now, limit.window)
@@ -126,11 +126,11 @@ def test_a_clock_that_is_set_back_gives_nothing_away():
 
 
 def test_memory_is_bounded_and_forgets_the_longest_unused():
-    counters, limit = MemoryCounters(Clock(), most_keys=100), Limit("api", 1, SECOND)
+    counters, limit = MemoryCounters(Clock(), keys_max=100), Limit("api", 1, SECOND)
     for number in range(1000):
         counters.hit([(str(number), limit)])
         counters.hit([("mine", limit)])
-    assert len(counters.kept) == 100
+    assert len(counters.states) == 100
     assert not counters.hit([("mine", limit)]).admitted
 
 

@@ -1,4 +1,4 @@
-"""Slots for git that all processes count together."""
+"""Slots for git, counted by all processes together."""
 
 import time
 

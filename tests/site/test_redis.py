@@ -1,4 +1,4 @@
-"""Rate limits counted in Redis: exactly, by several processes, and without it when it has gone."""
+"""Rate limits counted in Redis: exactly, by several processes, and without a failed Redis."""
 
 import signal
 import time
@@ -20,7 +20,7 @@ OWN = "/api-tokens/self"
 LOST = "Redis does not answer"
 FOUND = "Redis answers again"
 AT_ONCE = 10
-"""Seconds; a Redis that is waited for is given six times as long."""
+"""Seconds; tests wait six times as long for a Redis."""
 MANY = Limit("api", 1_000_000, 86_400_000)
 
 
@@ -32,7 +32,7 @@ def lines(caplog, text):
 
 
 def charge_all(counters, count):
-    """`count` charges by eight threads: whether all were admitted, and the longest one."""
+    """`count` requests by eight threads: whether all were admitted, and the longest duration."""
 
     def charge(_):
         begin = time.monotonic()
@@ -44,7 +44,7 @@ def charge_all(counters, count):
 
 
 def has_counted(counters, count):
-    """Whether Redis has come so far."""
+    """Whether Redis answers by now."""
     return counters.shared.hit([("key", MANY)]).counts[0].current > count
 
 
@@ -56,12 +56,12 @@ def test_redis_dying_costs_no_request_and_one_line(own_redis, shared, caplog):
         own_redis.kill()
         admitted, longest = load.result()
     assert admitted and longest < AT_ONCE
-    assert counters.lost and counters.kept
+    assert counters.lost and counters.states
     assert (lines(caplog, LOST), lines(caplog, FOUND)) == (1, 0)
 
 
 class Asked(RedisCounters):
-    """Knows how often Redis was asked."""
+    """Counts the calls of Redis."""
 
     times = 0
 
@@ -71,7 +71,7 @@ class Asked(RedisCounters):
 
 
 def test_a_redis_that_hangs_is_waited_for_once_in_a_while(own_redis, caplog):
-    """By the eight who were there when nobody knew; the next one has an hour's time."""
+    """The eight concurrent requests try it, and the next one after the pause of an hour."""
     asked = Asked(own_redis.url)
     shared = SharedCounters(asked, pause=3600.0)
     own_redis.process.send_signal(signal.SIGSTOP)
@@ -94,7 +94,7 @@ def test_counting_goes_back_to_redis_when_it_answers_again(own_redis, shared, ca
 
 
 def until_limited(api):
-    """Wait until the server has noticed a limit that another process has made."""
+    """Wait until the server uses a limit that another process has created."""
     eventually(lambda: "X-RateLimit-Limit" in api.get(OWN).response.headers)
 
 

@@ -1,4 +1,4 @@
-"""`/site-settings`: one row, which everybody signed in reads and staff changes."""
+"""`/site-settings`: signed-in people read it, and staff changes it."""
 
 from threading import Barrier, Thread
 
@@ -111,7 +111,7 @@ def test_there_is_never_a_second_row(db):
 
 
 def test_the_command_line_needs_no_actor(db):
-    assert update_site_settings(by=None, signups_enabled=False).updated_by is None
+    assert update_site_settings(principal=None, signups_enabled=False).updated_by is None
     assert Event.objects.latest("id").actor is None
 
 

@@ -1,4 +1,4 @@
-"""Which requests count against which rate limits, and what the answers say."""
+"""Which rate limits count which requests, and the headers of answers."""
 
 import time
 
@@ -16,23 +16,23 @@ from tests.site.fresh import first_rate_limits
 HEADERS = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
 OWN = "/api-tokens/self"
 DAY = 86_400
-"""A window that hardly ends in the middle of a test; where it does, the older half still counts."""
+"""A window that rarely ends during a test; then the older part still counts."""
 
 
 @pytest.fixture
 def limit(db):
-    """`limit("write", 2)`: that many in a day."""
+    """`limit("write", 2)`: two requests in a day."""
 
     def make(scope, most, seconds=DAY):
         return create_rate_limit(
-            by=None, scope=scope, max_requests=most, window_seconds=seconds, is_enabled=True
+            principal=None, scope=scope, max_requests=most, window_seconds=seconds, is_enabled=True
         )
 
     return make
 
 
 def left(answer):
-    """`(resource, remaining)` of an answer; None where it carries no limit."""
+    """`(resource, remaining)` of an answer; None without headers of a limit."""
     found = answer.response.headers
     if "X-RateLimit-Resource" not in found:
         return None
@@ -162,9 +162,9 @@ def test_the_switch_of_the_site_lifts_all_limits(api, alice, limit):
     limit("api", 1)
     api(alice).get(OWN).gives()
     api(alice).get(OWN).fails(429, "rate_limited")
-    update_site_settings(by=None, rate_limits_enabled=False)
+    update_site_settings(principal=None, rate_limits_enabled=False)
     assert left(api(alice).get(OWN)) is None
-    update_site_settings(by=None, rate_limits_enabled=True)
+    update_site_settings(principal=None, rate_limits_enabled=True)
     api(alice).get(OWN).fails(429, "rate_limited")
 
 

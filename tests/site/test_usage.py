@@ -1,4 +1,4 @@
-"""What is counted now, for people to look at: in memory, in Redis, and while Redis is lost."""
+"""Current usage for staff: in memory, in Redis, and while Redis does not answer."""
 
 import pytest
 from redis.exceptions import RedisError
@@ -14,7 +14,7 @@ ANYBODY = Limit("api", 5, 3_600_000)
 
 @pytest.fixture(params=["memory", "Redis"])
 def counting(request, db, monkeypatch):
-    """Both limits hold, counted in this way."""
+    """Both limits are in force, counted in this way."""
     RateLimit.objects.all().delete()
     for limit in (ALICE, ANYBODY):
         RateLimit.objects.create(
@@ -31,7 +31,7 @@ def test_usage_names_how_many_and_who_used_most(counting):
     for who in ("1", "::1", "::1", "2"):
         counting.hit([(f"api:3600000:{who}", ANYBODY)])
     counting.hit([("user:alice:3600000:7", ALICE)])
-    counting.hit([("api:60000:9", Limit("api", 5, 60_000))])  # of a window that was
+    counting.hit([("api:60000:9", Limit("api", 5, 60_000))])  # of a former window
     counting.hit([("git:60000:9", Limit("git", 5, 60_000))])
     assert limits.usage() == {
         "api": Usage(3, "::1", 2),
@@ -42,15 +42,15 @@ def test_usage_names_how_many_and_who_used_most(counting):
 def test_a_limit_that_does_not_hold_is_not_counted(counting):
     counting.hit([("api:3600000:1", ANYBODY)])
     RateLimit.objects.filter(scope="api").update(is_enabled=False)
-    limits.rulebook.forget()
+    limits.limit_cache.invalidate()
     assert list(limits.usage()) == ["user:alice"]
 
 
 def test_while_redis_is_lost_usage_is_that_of_the_process(own_redis, shared):
     shared.hit([("api:3600000:1", ANYBODY)])
-    assert [key for key, _ in shared.all_kept()[1]] == ["api:3600000:1"]
+    assert [key for key, _ in shared.all_states()[1]] == ["api:3600000:1"]
     own_redis.kill()
     with pytest.raises(RedisError):
-        shared.shared.all_kept()
+        shared.shared.all_states()
     shared.hit([("api:3600000:2", ANYBODY)])
-    assert [key for key, _ in shared.all_kept()[1]] == ["api:3600000:2"]
+    assert [key for key, _ in shared.all_states()[1]] == ["api:3600000:2"]

@@ -32,7 +32,7 @@ def test_counters_placeholders_and_order_equal_a_recount(make, team_repo, writer
         if is_reply:
             make.reply(thread, by=writers[who], to=chosen)
         elif chosen is not None:
-            actions.delete_reply(by=access_of(chosen.created_by, thread.repo), reply=chosen)
+            actions.delete_reply(access=access_of(chosen.created_by, thread.repo), reply=chosen)
     assert stored(Thread.objects.get(pk=thread.pk)) == recounted(thread.pk)
 
 

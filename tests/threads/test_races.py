@@ -84,13 +84,13 @@ def test_whoever_comes_after_the_delete_of_a_thread_finds_none(make, thread, ali
     late = type(thread).objects.get(pk=thread.pk)
     reply = make.reply(late, by=alice)
     by = access_of(alice, thread.repo)
-    actions.delete_thread(by=by, thread=thread)
+    actions.delete_thread(access=by, thread=thread)
     for call in (
         lambda: make.reply(late, by=alice),
-        lambda: actions.update_reply(by=by, reply=reply, body="x"),
-        lambda: actions.delete_reply(by=by, reply=reply),
-        lambda: actions.update_thread(by=by, thread=late, title="x"),
-        lambda: actions.delete_thread(by=by, thread=late),
+        lambda: actions.update_reply(access=by, reply=reply, body="x"),
+        lambda: actions.delete_reply(access=by, reply=reply),
+        lambda: actions.update_thread(access=by, thread=late, title="x"),
+        lambda: actions.delete_thread(access=by, thread=late),
     ):
         with pytest.raises(ApiError) as refused:
             call()

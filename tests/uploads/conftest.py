@@ -1,4 +1,4 @@
-"""A folder of its own for the files of each test, an open repository, and pictures."""
+"""Fixtures for uploads: a folder for files in each test, an internal repository, a picture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def uploads_dir(settings: Any, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_repo(team_repo: Repo) -> Repo:
-    """Internal: carol, a stranger, reads it."""
+    """An internal repository, which carol, a stranger, can read."""
     team_repo.visibility = Visibility.INTERNAL
     team_repo.save(update_fields=["visibility"])
     return team_repo
@@ -33,7 +33,7 @@ def open_repo(team_repo: Repo) -> Repo:
 
 @pytest.fixture
 def upload(api: Any, open_repo: Repo) -> Callable[..., Answer]:
-    """`upload(carol, "a.txt", b"…")`: the answer to her who uploads this."""
+    """`upload(carol, "a.txt", b"…")`: the response to this upload by carol."""
 
     def post(person: Any, filename: Any = "notes.txt", content: bytes = b"Slow.\n") -> Answer:
         text = base64.b64encode(content).decode()

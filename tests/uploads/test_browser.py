@@ -1,4 +1,6 @@
-"""Uploads opened by their own address in a real Chromium: pictures are shown, nothing runs."""
+"""Uploads opened by their address in a real Chromium: pictures are displayed, and nothing is
+executed.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,7 @@ def test_a_picture_is_shown_and_what_is_hidden_in_it_does_not_run(shown, name):
     assert page.evaluate("document.contentType").startswith("image/")
     assert page.locator("img").count() == 1
     assert page.title() != "ran"
-    assert [one for one in asked if "/ran" in one] == []
+    assert [url for url in asked if "/ran" in url] == []
 
 
 SHOW = """async address => {
@@ -80,7 +82,7 @@ SHOW = """async address => {
     await picture.decode().catch(() => {});
     return picture.naturalWidth;
 }"""
-"""How wide the picture at this address is when a page shows it; 0 where it is not to be had."""
+"""The width of the picture at this address when a page embeds it; 0 if it cannot be loaded."""
 
 
 def test_a_page_shows_pictures_to_who_is_signed_in_and_to_nobody_else(shown):

@@ -1,4 +1,4 @@
-"""What is on disk: whole or not there, and nothing that no row names for long."""
+"""Files of uploads are complete or absent, and files without a row are removed."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from apps.repos.actions import create_repo
 from apps.uploads import actions, files
 
 people = User.objects.filter(username="ada")
-ada = people.first() or create_user(by=None, username="ada")
+ada = people.first() or create_user(principal=None, username="ada")
 repo = ada.repos.first() or create_repo(
-    by=access_to_user(Principal(ada), ada), name="Api", slug="api"
+    access=access_to_user(Principal(ada), ada), name="Api", slug="api"
 )
 {before}
 try:
     upload = actions.create_upload(
-        by=access_to(Principal(ada), repo), filename="a.bin", content=os.urandom(100_000)
+        access=access_to(Principal(ada), repo), filename="a.bin", content=os.urandom(100_000)
     )
     print("stored", upload.sha256)
 except Exception as error:
@@ -62,7 +62,7 @@ def test_a_place_that_cannot_be_written_to_is_503(upload, carol, uploads_dir, ca
 def data(
     tmp_path_factory: pytest.TempPathFactory, new_server: Callable[..., Server]
 ) -> Iterator[Server]:
-    """A server's data, on which other processes work."""
+    """The data of a server, on which other processes work."""
     made = new_server(tmp_path_factory.mktemp("uploads"))
     yield made
     made.__exit__()
@@ -76,7 +76,7 @@ def folder(data: Server) -> Path:
 @pytest.mark.slow
 @pytest.mark.once
 def test_a_full_disk_is_503_and_leaves_nothing(data, folder):
-    """A limit for the size of files stands for the disk: both fail in the middle of a write."""
+    """A limit for the size of files simulates a full disk: both fail in the middle of a write."""
     before = names(folder)
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))"
     assert "503 storage_full {'Retry-After': '60'}" in data.run(POST.format(before=full))
@@ -146,7 +146,7 @@ def test_files_of_others_stay(uploads_dir: Path, db: None) -> None:
 
 
 def test_all_is_on_disk_before_the_row_is_committed(make, open_repo, carol, monkeypatch):
-    """The file, then the names in each folder that may be new."""
+    """The file is synced, then each folder that may be new."""
     synced: list[str] = []
     real = os.fsync
 
@@ -158,7 +158,7 @@ def test_all_is_on_disk_before_the_row_is_committed(make, open_repo, carol, monk
     made = make.upload(open_repo, by=carol)
     folder = files.path_of(made.sha256).parent
     assert synced[0].startswith(str(folder / made.sha256) + ".tmp-")
-    assert synced[1:] == [str(one) for one in (folder, *folder.parents[:3])]
+    assert synced[1:] == [str(path) for path in (folder, *folder.parents[:3])]
 
 
 def test_check_uploads_names_what_is_missing_or_damaged(make, open_repo, carol):

@@ -1,4 +1,4 @@
-"""Uploads, texts and the worker at the same moment."""
+"""Concurrent uploads, texts and sweeps."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_the_same_file_from_many_at_once_is_one(make, open_repo, alice, bob, carol, uploads_dir):
     people = [alice, bob, carol] * 2
-    calls = [lambda who=one: Outcome(lambda: make.upload(open_repo, by=who)) for one in people]
+    calls = [
+        lambda who=person: Outcome(lambda: make.upload(open_repo, by=who)) for person in people
+    ]
     assert at_once(*calls) == {(200, None): 6}
     assert Upload.objects.count() == 6
     assert len(names(uploads_dir)) == 1
 
 
 def test_nobody_gets_more_than_their_share_by_haste(make, carol, settings):
-    """Not even in several repositories at once."""
+    """The limit also holds for concurrent uploads to several repositories."""
     settings.UPLOAD_BYTES_PER_DAY = 20
     repos = [make.repo(carol, by=carol) for _ in range(6)]
     calls = [lambda to=repo: Outcome(lambda: make.upload(to, by=carol)) for repo in repos]
@@ -34,7 +36,7 @@ def test_nobody_gets_more_than_their_share_by_haste(make, carol, settings):
 
 
 def test_a_file_stays_whose_row_is_being_written(make, open_repo, carol, uploads_dir):
-    """The sweep has found no row, waits for the upload, asks again, and leaves the file."""
+    """The sweep finds no row, waits for the upload, checks again, and keeps the file."""
     digest = make.upload(open_repo, by=carol).sha256
     Upload.objects.all().delete()
     with transaction.atomic():
@@ -84,7 +86,9 @@ def test_of_two_texts_that_are_deleted_at_once_the_last_takes_it_along(make, ope
     made = make.upload(open_repo, by=alice)
     rows = [make.thread(open_repo, by=alice, body=address(made)) for _ in range(2)]
     by = access_of(alice, open_repo)
-    calls = [lambda t=row: Outcome(lambda: threads.delete_thread(by=by, thread=t)) for row in rows]
+    calls = [
+        lambda t=row: Outcome(lambda: threads.delete_thread(access=by, thread=t)) for row in rows
+    ]
     assert at_once(*calls) == {(200, None): 2}
     assert Upload.objects.get().deleted_at is not None
 
@@ -95,6 +99,6 @@ def test_an_upload_to_a_repository_that_is_deleted_meanwhile_is_404(
     by = access_of(alice, open_repo)
     type(open_repo).objects.all().delete()
     with pytest.raises(ApiError) as refused:
-        actions.create_upload(by=by, filename="a.txt", content=b"a")
+        actions.create_upload(access=by, filename="a.txt", content=b"a")
     assert refused.value.status == 404
     assert not names(uploads_dir)

@@ -44,7 +44,7 @@ def test_ten_mebibytes_go_in_and_come_out(server, path):
 
 @pytest.mark.parametrize(("name", "status"), [("", 401), ("carol", 403)])
 def test_who_sends_a_file_is_asked_before_it_has_come(server, path, name, status):
-    """The answer is there when 64 KiB have come of 14 MiB."""
+    """The response arrives after 64 KiB of a body of 14 MiB."""
     owner, _, slug = path.rpartition("/")
     with closing(server.connect()) as connection:
         connection.putrequest("POST", f"{PREFIX}/{owner}/repos/{slug}/uploads")

@@ -17,12 +17,12 @@ from rest_framework.request import Request
 
 from apps.accounts.actions import deactivate_user
 from apps.accounts.authentication import SameOriginSession
-from apps.core.file_pieces import PIECE, AsyncPieces
+from apps.core.files import PIECE, AsyncPieces
 from apps.core.slugs import PREFIX
 from apps.repos.models import Repo, Visibility
 from apps.uploads import files as store
 from apps.uploads.models import Upload
-from apps.uploads.responses import content_response
+from apps.uploads.views import content_response
 from tests.api import plain_client
 from tests.principals import principal_of
 from tests.uploads.conftest import PNG
@@ -30,7 +30,7 @@ from tests.uploads.conftest import PNG
 
 @pytest.fixture
 def read(make: Any) -> Any:
-    """`read(carol, upload)`: the answer to who reads the content, with all its bytes."""
+    """`read(carol, upload)`: the response with the content, read to its end."""
 
     def get(person: Any, upload: Any, **headers: str) -> Any:
         credential = {"Authorization": f"Bearer {make.token(person)}"} if person else {}
@@ -102,7 +102,7 @@ def test_pages_of_this_site_show_what_who_is_signed_in_may_read(make, open_repo,
     assert status(path) == 403
     client.force_login(bob)
     assert status(path) == 200
-    deactivate_user(by=principal_of(sam), user=bob)
+    deactivate_user(principal=principal_of(sam), user=bob)
     assert status(path) == 401
     client.force_login(sam)
     make.thread(open_repo, by=sam)
@@ -199,12 +199,12 @@ def test_those_of_a_deleted_repository_are_gone(api, make, open_repo, carol):
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_the_session_stands_for_nobody_who_writes(rf, carol, method):
-    """Whichever operation may come to take it."""
+    """The session must not authenticate a write, even if a later operation accepts it."""
     request = rf.generic(method, "/", headers={"Sec-Fetch-Site": "same-origin"})
     request.session = SessionStore()
     request.user = AnonymousUser()
     login(request, carol)
     assert SameOriginSession().authenticate(Request(request)) is None
     request.method = "GET"
-    found = SameOriginSession().authenticate(Request(request))
-    assert found is not None and found[0] == carol
+    pair = SameOriginSession().authenticate(Request(request))
+    assert pair is not None and pair[0] == carol

@@ -15,9 +15,8 @@ from apps.core.parsers import JSON_LIMIT
 from apps.repos.models import Repo
 from apps.threads.actions import delete_thread
 from apps.uploads.actions import create_upload
-from apps.uploads.kinds import ENDINGS, TYPES
 from apps.uploads.models import Upload
-from apps.uploads.rules import SIZE_MAX
+from apps.uploads.rules import EXTENSIONS, SIZE_MAX, TYPES
 from tests.principals import access_of
 from tests.server import ROOT
 from tests.uploads.conftest import PNG, files
@@ -45,7 +44,7 @@ def test_a_repository_that_is_archived_meanwhile_takes_nothing(make, open_repo, 
     by = access_of(alice, open_repo)
     Repo.objects.filter(pk=open_repo.pk).update(is_archived=True)
     with pytest.raises(Conflict):
-        create_upload(by=by, filename="a.txt", content=b"a")
+        create_upload(access=by, filename="a.txt", content=b"a")
     assert not files(uploads_dir)
 
 
@@ -77,7 +76,14 @@ def test_the_same_content_twice_is_one_file(upload, carol, alice, uploads_dir):
 @pytest.mark.parametrize(
     "name",
     [
-        *("", " ", ".", "..", "../a.txt", "a/b.txt", "..\\a.txt", "a\nb.txt"),
+        "",
+        " ",
+        ".",
+        "..",
+        "../a.txt",
+        "a/b.txt",
+        "..\\a.txt",
+        "a\nb.txt",
         "a\r\nX-Evil: 1.txt",
         "a\x7f.txt",
         "a\u0085.txt",
@@ -121,7 +127,7 @@ TAKEN = [
     ("Makefile", b"all:\n", "text/plain"),
     ("a.mp4", b"\0\0\0\x20ftypisom", "application/octet-stream"),
     ("a.bin", b"only text", "application/octet-stream"),
-    # Two formats at once: the first bytes decide, and nobody is told of another type.
+    # A file in two formats: the type of its first bytes is the only one that responses contain.
     ("a.gif", b"GIF89a/*\0*/=1;alert(1)//", "image/gif"),
     ("a.png", PNG + zipped(), "image/png"),
     ("a.jpg", b"\xff\xd8\xff\xe0<script>alert(1)</script>", "image/jpeg"),
@@ -148,13 +154,13 @@ def test_what_is_not_what_its_name_says_is_refused(upload, carol, name, content,
     assert not files(uploads_dir)
 
 
-def test_the_page_about_uploads_lists_the_endings_of_each_type():
+def test_the_page_about_uploads_lists_the_extensions_of_each_type():
     rows = (ROOT / "docs/uploads.md").read_text().splitlines()
     pictures = next(row for row in rows if row.startswith("| `image/png`"))
-    for kind, endings in ENDINGS.items():
-        found = [row for row in rows if row.startswith(f"| `{kind}`")] or [pictures]
-        assert kind in found[0]
-        missing = [one for one in endings.split() if f"`{one}`" not in found[0].split("|")[2]]
+    for kind, extensions in EXTENSIONS.items():
+        lines = [row for row in rows if row.startswith(f"| `{kind}`")] or [pictures]
+        assert kind in lines[0]
+        missing = [name for name in extensions.split() if f"`{name}`" not in lines[0].split("|")[2]]
         assert not missing
     listed = sum(row.split("|")[2].count("`") // 2 for row in rows if row.startswith("| `"))
     assert listed == len(TYPES)
@@ -200,7 +206,7 @@ def test_what_was_deleted_counts_until_it_is_a_day_old(upload, carol, make, open
     settings.UPLOAD_BYTES_PER_DAY = 10
     made = upload(carol, content=b"123456").gives(201)
     thread = make.thread(open_repo, by=carol, body=made["url"])
-    delete_thread(by=access_of(carol, open_repo), thread=thread)
+    delete_thread(access=access_of(carol, open_repo), thread=thread)
     upload(carol, content=b"12345").fails(429, "upload_limit_reached")
     row = Upload.objects.get()
     Upload.objects.update(created_at=row.created_at - dt.timedelta(days=1))

@@ -1,4 +1,4 @@
-"""An upload lives as long as a text of its repository refers to it."""
+"""An upload is kept while a text of its repository refers to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAY = dt.timedelta(days=1)
 
 @pytest.fixture
 def swept(uploads_dir: Any) -> Any:
-    """`swept(upload)`: whether the worker removes it when all uploads are a day old."""
+    """`swept(upload)`: whether the worker removes it when it is a day old."""
 
     def sweep(upload: Upload) -> bool:
         for row in Upload.objects.all():
@@ -65,9 +65,9 @@ def test_what_no_text_refers_to_goes_after_a_day(upload, swept, readable, make, 
 def test_a_thread_keeps_it_until_it_is_deleted(upload, swept, readable, make, open_repo, alice, by):
     thread = make.thread(open_repo, by=alice, body=address(upload))
     assert not swept(upload)
-    threads.update_thread(by=by, thread=thread, body="Never mind.")
-    assert not swept(upload)  # the first version still shows it
-    threads.delete_thread(by=by, thread=thread)
+    threads.update_thread(access=by, thread=thread, body="Never mind.")
+    assert not swept(upload)  # the first version still refers to it
+    threads.delete_thread(access=by, thread=thread)
     assert not readable()
     assert swept(upload)
 
@@ -85,10 +85,10 @@ def test_a_reply_keeps_it_until_it_is_deleted(
     thread = make.thread(open_repo, by=alice)
     reply = make.reply(thread, by=alice)
     assert not Upload.objects.get().is_used
-    threads.update_reply(by=by, reply=reply, **text)
-    threads.update_reply(by=by, reply=reply, body="Never mind.", links=[])
+    threads.update_reply(access=by, reply=reply, **text)
+    threads.update_reply(access=by, reply=reply, body="Never mind.", links=[])
     assert not swept(upload)
-    threads.delete_reply(by=by, reply=reply)
+    threads.delete_reply(access=by, reply=reply)
     assert not readable()
     assert swept(upload)
 
@@ -99,7 +99,7 @@ def test_a_deleted_thread_takes_those_of_its_replies_along(
     thread = make.thread(open_repo, by=alice, body=address(upload))
     for _ in range(2):
         make.reply(thread, by=alice, body=address(upload))
-    threads.delete_thread(by=by, thread=thread)
+    threads.delete_thread(access=by, thread=thread)
     assert swept(upload)
 
 
@@ -108,7 +108,7 @@ def test_another_text_that_refers_to_it_keeps_it(
 ):
     thread = make.thread(open_repo, by=alice)
     first, _ = (make.reply(thread, by=alice, body=address(upload)) for _ in range(2))
-    threads.delete_reply(by=by, reply=first)
+    threads.delete_reply(access=by, reply=first)
     assert readable()
     assert not swept(upload)
 
@@ -119,7 +119,7 @@ def test_a_pull_and_a_review_keep_it(upload, swept, readable, make, open_repo, a
     assert not swept(upload)
     Upload.objects.get().uses.filter(text=pull.thread.uuid).delete()
     assert not swept(upload)
-    pulls.delete_review(by=by, review=review)
+    pulls.delete_review(access=by, review=review)
     assert not readable()
     assert swept(upload)
 
@@ -129,7 +129,7 @@ def test_a_review_that_is_edited_keeps_what_it_comes_to_name(
 ):
     pull = make.pull(open_repo, by=alice)
     review = make.review(pull, by=alice, status="commented")
-    pulls.update_review(by=by, review=review, body=address(upload))
+    pulls.update_review(access=by, review=review, body=address(upload))
     assert not swept(upload)
 
 
@@ -141,7 +141,7 @@ def test_a_text_of_another_repository_keeps_nothing(upload, swept, make, acme, a
 
 def test_what_was_deleted_does_not_come_back(upload, swept, readable, make, open_repo, carol):
     thread = make.thread(open_repo, by=carol, body=address(upload))
-    threads.delete_thread(by=access_of(carol, open_repo), thread=thread)
+    threads.delete_thread(access=access_of(carol, open_repo), thread=thread)
     make.thread(open_repo, by=carol, body=address(upload))
     assert not readable()
     assert swept(upload)
@@ -150,24 +150,26 @@ def test_what_was_deleted_does_not_come_back(upload, swept, readable, make, open
 def test_nobody_else_can_end_what_waits_for_the_text_of_who_uploaded_it(
     upload, swept, readable, make, open_repo, alice, carol, by
 ):
-    """Whoever knows its address can name it in a text of their own, and delete that."""
-    threads.delete_thread(by=by, thread=make.thread(open_repo, by=alice, body=address(upload)))
+    """Anybody with its address could otherwise delete it, by writing a text with it and deleting
+    that.
+    """
+    threads.delete_thread(access=by, thread=make.thread(open_repo, by=alice, body=address(upload)))
     assert readable()
     jobs.sweep_uploads(lambda _: None)
     assert readable()
     thread = make.thread(open_repo, by=alice)
     reply = make.reply(thread, by=carol, body=address(upload))
     other = make.reply(thread, by=alice, body=address(upload))
-    threads.delete_reply(by=access_of(carol, open_repo), reply=reply)
+    threads.delete_reply(access=access_of(carol, open_repo), reply=reply)
     assert readable() and not swept(upload)
-    threads.delete_reply(by=by, reply=other)
+    threads.delete_reply(access=by, reply=other)
     assert not readable()
 
 
 def test_what_its_own_person_never_used_goes_after_its_first_day(
     upload, swept, readable, make, open_repo, alice, by
 ):
-    threads.delete_thread(by=by, thread=make.thread(open_repo, by=alice, body=address(upload)))
+    threads.delete_thread(access=by, thread=make.thread(open_repo, by=alice, body=address(upload)))
     assert swept(upload)
     assert not readable()
 
@@ -181,7 +183,7 @@ def test_each_sort_of_text_counts_as_that_of_who_wrote_it(
     if sort in {"thread", "edited thread"}:
         thread = make.thread(open_repo, by=carol, body=text if sort == "thread" else "")
         if sort != "thread":
-            threads.update_thread(by=own, thread=thread, body=text)
+            threads.update_thread(access=own, thread=thread, body=text)
     elif sort == "reply":
         make.reply(staying, by=carol, body=text)
     else:
@@ -190,7 +192,7 @@ def test_each_sort_of_text_counts_as_that_of_who_wrote_it(
             body = text if sort == "review" else ""
             review = make.review(pull, by=carol, status="commented", body=body)
             if sort == "edited":
-                pulls.update_review(by=own, review=review, body=text)
+                pulls.update_review(access=own, review=review, body=text)
     row = Upload.objects.get()
     assert (row.is_used, row.is_placed, readable()) == (True, True, True)
 
@@ -208,11 +210,11 @@ def test_a_text_without_uploads_costs_no_query_more(make, open_repo, alice):
     thread = make.thread(open_repo, by=alice)
     with CaptureQueriesContext(connection) as captured:
         make.reply(thread, by=alice, body="/uploads/ is no address of one")
-    assert not [one for one in captured.captured_queries if "uploads_upload" in one["sql"]]
+    assert not [query for query in captured.captured_queries if "uploads_upload" in query["sql"]]
 
 
 def test_the_worker_works_in_batches_and_tells_what_it_did(make, open_repo, alice, monkeypatch):
-    monkeypatch.setattr(jobs, "AT_ONCE", 2)
+    monkeypatch.setattr(jobs, "BATCH", 2)
     made = [make.upload(open_repo, by=alice, content=b"%d" % number) for number in range(5)]
     Upload.objects.update(created_at=made[0].created_at - DAY)
     said: list[str] = []

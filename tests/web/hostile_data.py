@@ -26,25 +26,27 @@ SiteSettings.load()
 SiteSettings.objects.update(
     signup_invite_creators="users", signups_require_invite=False, rate_limits_enabled=False
 )
-people = [create_user(by=None, username=f"Ada{{n}}", password={PASSWORD!r}) for n in range(4)]
-create_user(by=None, username="Sam1", password={PASSWORD!r}, is_staff=True)
-tokens = [create_token(by=None, owner=ada, name="W" * 255)[0] for ada in people]
+people = [
+    create_user(principal=None, username=f"Ada{{n}}", password={PASSWORD!r}) for n in range(4)
+]
+create_user(principal=None, username="Sam1", password={PASSWORD!r}, is_staff=True)
+tokens = [create_token(principal=None, owner=ada, name="W" * 255)[0] for ada in people]
 ada, later = people[0], timezone.now() + timedelta(days=1)
 space = access_to_user(Principal(ada), ada)
-repo = create_repo(by=space, name="Api", slug="a" * 100, visibility="public")
+repo = create_repo(access=space, name="Api", slug="a" * 100, visibility="public")
 access = access_to(Principal(ada), repo)
 hostile = {{"title": {HOSTILE!r}, "body": {HOSTILE!r}}}
-thread = create_thread(by=access, kind="issue", priority="urgent", **hostile)
+thread = create_thread(access=access, kind="issue", priority="urgent", **hostile)
 number = None
 for level in range(9):
     number = create_reply(
-        by=access, thread=thread, kind="w" * 30, body={HOSTILE!r}, parent_reply_number=number
+        access=access, thread=thread, kind="w" * 30, body={HOSTILE!r}, parent_reply_number=number
     ).number
-protection = create_protection(by=access, branch="p" * 200 + "/*")
-add_approver(by=access, protection=protection, user=people[1])
+protection = create_protection(access=access, branch="p" * 200 + "/*")
+add_approver(access=access, protection=protection, user=people[1])
 reader = Principal(people[1])
-create_fork(by=access_to(reader, repo), into=access_to_user(reader, people[1]))
-create_pull(by=access, source_branch="b" * 255, target_branch="main", **hostile)
+create_fork(access=access_to(reader, repo), into=access_to_user(reader, people[1]))
+create_pull(access=access, source_branch="b" * 255, target_branch="main", **hostile)
 code, name = code_of(repo), {HOSTILE.replace("/", "|")!r}.encode()
 files = {{
     name: b"W" * 300 + b"\\n<script>raise()</script>\\n",
@@ -61,13 +63,13 @@ last = code.commit_with(files, first, message={HOSTILE!r} + "\\n\\nText.")
 push(repo, "refs/heads/main", first, by=ada)
 push(repo, {BRANCH!r}, last, by=ada)
 push(repo, {BRANCH!r}.replace("heads", "tags"), last, by=ada)
-create_pull(by=access, source_branch={BRANCH!r}[11:], target_branch="main", **hostile)
+create_pull(access=access, source_branch={BRANCH!r}[11:], target_branch="main", **hostile)
 other = access_to(Principal(people[1]), repo)
-create_reply(by=other, thread=thread, kind="comment", body="@Ada0")
-create_pull(by=other, source_branch="c" * 255, target_branch="main", **hostile)
-create_protection(by=access, branch="main")
-team = create_team(by=Principal(ada), name={HOSTILE!r}, slug="t" * 64)
-invite = create_invite(by=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
+create_reply(access=other, thread=thread, kind="comment", body="@Ada0")
+create_pull(access=other, source_branch="c" * 255, target_branch="main", **hostile)
+create_protection(access=access, branch="main")
+team = create_team(principal=Principal(ada), name={HOSTILE!r}, slug="t" * 64)
+invite = create_invite(principal=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
 print(json.dumps({{
     "token": str(tokens[0].uuid), "invite": str(invite.uuid),
     "protection": str(protection.uuid), "approver": str(people[1].uuid),

@@ -25,12 +25,13 @@ from apps.site.models import SiteSettings
 SiteSettings.load()
 SiteSettings.objects.update(rate_limits_enabled=False)
 people = {{
-    name: create_user(by=None, username=name, password={PASSWORD!r}) for name in ("ada", "ben")
+    name: create_user(principal=None, username=name, password={PASSWORD!r})
+    for name in ("ada", "ben")
 }}
 space = access_to_user(Principal(people["ada"]), people["ada"])
-create_repo(by=space, name="Api", slug="api", visibility="public")
+create_repo(access=space, name="Api", slug="api", visibility="public")
 print(json.dumps({{
-    name: create_token(by=None, owner=person, name="t")[1] for name, person in people.items()
+    name: create_token(principal=None, owner=person, name="t")[1] for name, person in people.items()
 }}))
 """
 REPO = "users/ada/api"

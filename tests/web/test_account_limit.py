@@ -115,7 +115,7 @@ def test_the_cookie_is_for_signing_in_alone(stranger, ada):
 
 
 def test_staff_lifts_it_with_the_limit(stranger, ada, sam):
-    update_site_settings(by=principal_of(sam), rate_limits_enabled=False)
+    update_site_settings(principal=principal_of(sam), rate_limits_enabled=False)
     for _ in range(3 * MOST):
         stranger().sign_in("Ada", "wrong").gives(422)
     stranger().sign_in("Ada").redirects_to("/")

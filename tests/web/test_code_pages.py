@@ -8,9 +8,12 @@ from urllib.parse import quote
 import pytest
 from django.utils import timezone
 
+from apps.accounts.models import User
 from apps.browse import trees
 from apps.browse.models import GitCache
-from apps.repos.models import Repo, Visibility
+from apps.browse.pushers import read_all_pushes
+from apps.events.models import Event
+from apps.repos.models import CommitPush, Repo, Visibility
 from apps.web.templatetags.guildhall import lasting
 from apps.web.templatetags.pictures import face
 from tests.browse.code import FILE, LINK, SUBMODULE, Thing, code_of, push
@@ -282,18 +285,74 @@ def test_branches_are_listed_with_how_far_they_are_from_the_default_branch(
     assert "No branch has this" in visit(alice).get(f"{root}/branches?search=zzz").gives().text
 
 
+ENDS = ("", "/commits", "/commits/{main}")
+
+
+@pytest.fixture
+def ada():
+    """The account with the address that the commits have."""
+    return UserFactory.create(username="ada", email="ada@example.org")
+
+
 def test_a_commit_has_the_face_of_its_author_for_who_may_know_them(
-    visit, root, main, team_repo, bob
+    visit, root, main, team_repo, bob, ada
 ):
-    ada = UserFactory.create(username="ada", email="ada@example.org")
-    team_repo.visibility = Visibility.PUBLIC
-    team_repo.save()
-    for end, count in (("", 1), ("/commits", 2), (f"/commits/{main}", 1)):
-        known = visit(bob).get(f"{root}{end}").gives().html.partition("<main")[2]
+    CommitPush.objects.all().delete()
+    team_repo.refs.update(pushed_by=ada)
+    Event.objects.filter(repo_id=team_repo.pk, actor__isnull=False).update(actor=ada)
+    read_all_pushes()
+    Repo.objects.filter(pk=team_repo.pk).update(visibility=Visibility.PUBLIC)
+    for end, count in zip(ENDS, (1, 2, 1), strict=True):
+        address = root + end.format(main=main)
+        known = visit(bob).get(address).gives().html.partition("<main")[2]
         assert known.count('class="face') == known.count('href="/users/ada"') == count
-        assert face(ada.uuid) in known
-        unknown = visit().get(f"{root}{end}").gives()
-        assert 'class="face' not in unknown.html and "Ada" in unknown.text
+        assert face(ada.uuid) in known and "pushed by" not in known
+        unknown = visit().get(address).gives()
+        assert "Ada" in unknown.text and unknown.text.count("pushed by ada") == count
+
+
+def test_a_commit_names_its_pusher_beside_an_author_who_is_another_account(
+    visit, root, main, team_repo, alice, bob, ada
+):
+    """Anybody may write the address of another person into a commit."""
+    read_all_pushes()
+    Repo.objects.filter(pk=team_repo.pk).update(visibility=Visibility.PUBLIC)
+    for end, count in zip(ENDS, (1, 2, 1), strict=True):
+        address = root + end.format(main=main)
+        known = visit(bob).get(address).gives()
+        shown = known.html.partition("<main")[2]
+        assert shown.count('href="/users/ada"') == shown.count('href="/users/alice"') == count
+        assert face(ada.uuid) not in shown and shown.count(face(alice.uuid)) == count
+        assert known.text.count("pushed by alice") == count
+        unknown = visit().get(address).gives()
+        assert "/users/ada" not in unknown.html and "Ada" in unknown.text
+        assert unknown.text.count("pushed by alice") == count
+    assert re.search(r"ada\s*, pushed by alice", visit(bob).get(f"{root}/commits").text)
+    assert re.search(r"Ada\s*, pushed by alice", visit().get(root).text)
+
+
+def test_a_commit_of_an_unknown_pusher_shows_only_the_name_that_it_has(
+    visit, root, main, team_repo, bob, ada
+):
+    read_all_pushes()
+    CommitPush.objects.all().delete()
+    for end in ENDS:
+        page = visit(bob).get(root + end.format(main=main)).gives()
+        assert "Ada" in page.text and "pushed by" not in page.text
+        assert face(ada.uuid) not in page.html and "/users/ada" not in page.html
+
+
+def test_an_author_without_an_account_stands_beside_the_pusher(
+    visit, root, main, alice, bob, team_repo, code
+):
+    read_all_pushes()
+    assert "Ada, pushed by alice" in visit(bob).get(f"{root}/commits").text
+    User.objects.filter(pk=alice.pk).update(username="Ada", username_key="ada")
+    assert "pushed by" not in visit(bob).get(f"{root}/commits").text  # the name says it already
+    tail = code.commit_with(FILES | {b"tail": b"1\n"}, main, message="Tail")
+    push(team_repo, "refs/heads/tail", tail, by=bob)
+    for address in (f"{root}/compare?head=tail", f"{root}/pulls/new?base=main&head=tail"):
+        assert "Ada, pushed by bob" in visit(bob).get(address).gives().text
 
 
 def test_tags_are_listed_with_what_they_say_and_lead_to_their_commit(

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.core.highlighting import LANGUAGES
-from apps.core.lexers import Budget
+from apps.core.lexers import LANGUAGES, Budget
 from apps.web import colours
 from apps.web.colours import coloured_lines, html_of, language_of, plain_lines, text_of
 

@@ -17,8 +17,8 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.principal import ANONYMOUS
 from apps.core.access import Level
-from apps.core.sessions import DAY
-from apps.site.limits import rulebook
+from apps.core.requests import DAY
+from apps.site.limits import limit_cache
 from apps.web import errors, headers
 from apps.web.decorators import page
 from config.environment import origin_of
@@ -237,7 +237,7 @@ def test_an_error_of_the_server_is_answered_without_the_database(raised, status,
     request = rf.get("/")
     request.session, request.user = {}, AnonymousUser()
     request.principal = ANONYMOUS
-    rulebook.now()  # read before the error, and then in memory
+    limit_cache.get()  # read before the error, and then in memory
     with CaptureQueriesContext(connection) as captured:
         try:
             answer = PageResponse(breaks(request))

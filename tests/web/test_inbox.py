@@ -33,7 +33,7 @@ def test_each_ping_says_what_happened_where_and_leads_there(visit, make, acme, t
     assert page.text.count("Slow pushes acme/api · alice mentioned you") == 2
     assert 'href="/teams/acme/api/threads/1#reply-1"' in page.html
     carol = make.with_token(type(bob).objects.create(username="carol", username_key="carol"))
-    add_member(by=team_access_of(alice, acme), user=carol, role="viewer")
+    add_member(access=team_access_of(alice, acme), user=carol, role="viewer")
     page = visit(carol).get("/inbox").gives()
     assert "acme alice added you to the team" in page.text and 'href="/teams/acme"' in page.html
     assert count(page) == "1"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.site.limits import MOST_MAIL, admits_mail
+from apps.site.limits import MAIL_LIMIT, admits_mail
 from apps.site.models import RateLimit
 from apps.web.templatetags.guildhall import lasting
 from tests.factories import UserFactory
@@ -133,10 +133,10 @@ def ask_for_reset(email, from_address):
 def test_mail_to_one_person_is_limited_whoever_asks_for_it(ada):
     """The response is the same and reveals nothing."""
     UserFactory.create(username="bob", email="bob@example.org")
-    for number in range(MOST_MAIL.most + 2):
+    for number in range(MAIL_LIMIT.most + 2):
         ask_for_reset(("ada@example.org", "ADA@example.org")[number % 2], f"192.0.2.{number}")
     ask_for_reset("bob@example.org", "192.0.2.1")
-    assert recipients() == ["ada@example.org"] * MOST_MAIL.most + ["bob@example.org"]
+    assert recipients() == ["ada@example.org"] * MAIL_LIMIT.most + ["bob@example.org"]
 
 
 VICTIM = "ada@example.org"
@@ -147,7 +147,7 @@ SPELLINGS += ["ada@ex\uff41mple.org", "ada@EXAMPLE.org"]
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_other_spellings_of_an_address_count_for_the_same_mailbox(spelling):
     """Quotes, and letters that are normalized in the domain of an address."""
-    for _ in range(MOST_MAIL.most):
+    for _ in range(MAIL_LIMIT.most):
         assert admits_mail(spelling)
     assert not admits_mail(VICTIM)
     assert admits_mail("bob@example.org") and admits_mail("ada@example.net")
@@ -155,7 +155,7 @@ def test_other_spellings_of_an_address_count_for_the_same_mailbox(spelling):
 
 @pytest.mark.parametrize("text", ["", "ada", "a@b@c", "a..b@example.org", "ada@", "@", "\0@x\r\n"])
 def test_a_text_that_is_no_address_is_counted_as_it_is(text):
-    for _ in range(MOST_MAIL.most):
+    for _ in range(MAIL_LIMIT.most):
         assert admits_mail(text)
     assert not admits_mail(text)
 
@@ -165,11 +165,11 @@ def test_links_that_confirm_an_address_count_together_with_those_of_resets(visit
     alice.set_password(PASSWORD)
     alice.save()
     person, said = visit(alice), set()
-    for number in range(MOST_MAIL.most + 1):
+    for number in range(MAIL_LIMIT.most + 1):
         email = f"Ada+{number}@example.org"
         fields = {"display_name": "", "email": email, "current": PASSWORD}
         person.post("/settings", **fields).redirects_to("/settings")
         said.add(person.get("/settings").text.replace(email, ""))
     ask_for_reset("ada@example.org", "192.0.2.1")
-    assert recipients() == [f"Ada+{number}@example.org" for number in range(MOST_MAIL.most)]
+    assert recipients() == [f"Ada+{number}@example.org" for number in range(MAIL_LIMIT.most)]
     assert len(said) == 1

@@ -172,12 +172,12 @@ def test_a_link_that_is_wrong_or_too_old_leads_nowhere(visit, ada, settings):
 
 def move_and_return(by, ada):
     for email in ("other@example.org", "ada@example.org"):
-        actions.update_user(by=by, user=ada, email=email)
+        actions.update_user(principal=by, user=ada, email=email)
 
 
 def close_and_open(by, ada):
-    actions.deactivate_user(by=by, user=ada)
-    actions.reactivate_user(by=by, user=ada)
+    actions.deactivate_user(principal=by, user=ada)
+    actions.reactivate_user(principal=by, user=ada)
 
 
 def sign_in(by, ada):

@@ -49,7 +49,7 @@ def test_people_who_are_not_signed_in_cannot_tell_a_private_repository_from_a_mi
 def test_people_who_are_not_signed_in_cannot_tell_a_closed_team_from_a_missing_one(
     visit, acme, team_repo, alice, below
 ):
-    update_team(by=access_to_team(principal_of(alice), acme), name="Acme", slug="acme-two")
+    update_team(access=access_to_team(principal_of(alice), acme), name="Acme", slug="acme-two")
     names = ["acme-two", "acme", "nothing"]
     assert_look_alike(visit(), [f"/teams/{name}{below}" for name in names])
 
@@ -72,7 +72,7 @@ def test_a_former_slug_leads_to_todays_page_for_those_who_may_read_it(
 ):
     thread = make.thread(team_repo, by=alice)
     space = access_to_team(principal_of(alice), acme)
-    update_team(by=space, name="Acme", slug="acme-two")
+    update_team(access=space, name="Acme", slug="acme-two")
     old = f"/teams/acme/api/threads/{thread.number}?page=1"
     visit(bob).get(old).redirects_to(f"/teams/acme-two/api/threads/{thread.number}?page=1", 301)
     visit(bob).get("/teams/acme/~members").redirects_to("/teams/acme-two/~members", 301)

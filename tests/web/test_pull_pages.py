@@ -63,7 +63,9 @@ def test_all_conditions_are_shown_at_once_and_a_refused_merge_shows_them_again(
     visit, make, pull, address, clone, alice, bob, events
 ):
     protection = make.protection(pull.repo, by=alice)
-    update_protection(by=access_of(alice, pull.repo), protection=protection, required_approvals=1)
+    update_protection(
+        access=access_of(alice, pull.repo), protection=protection, required_approvals=1
+    )
     make.review(pull, by=bob, status="changes_requested")
     clone.commit("main", {"arch": "closed\n"}, onto="main", message="close it")
     clone.push("main")
@@ -93,7 +95,7 @@ def test_who_can_approve_is_named_where_no_approver_is(
         page = visit(alice).get(part).gives()
         assert everybody in page.text and members in page.html
         assert "named below" not in page.text
-    add_approver(by=access_of(alice, pull.repo), protection=protection, user=bob)
+    add_approver(access=access_of(alice, pull.repo), protection=protection, user=bob)
     page = visit(alice).get(address).gives()
     assert "Can approve: bob" in page.text and everybody not in page.text
     pull.repo.visibility = "public"

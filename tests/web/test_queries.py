@@ -42,7 +42,7 @@ def threads(ada, count):
     repo = Repo.objects.get_or_create(owner_user=ada, name="r", slug="r", visibility="public")[0]
     access = access_of(ada, repo)
     for _ in range(count):
-        create_thread(by=access, title="t", body="", kind="issue")
+        create_thread(access=access, title="t", body="", kind="issue")
 
 
 def replies(ada, count):
@@ -51,14 +51,18 @@ def replies(ada, count):
     thread = Thread.objects.get()
     for n in range(count):
         body = f"#{n} @ada"
-        create_reply(by=access_of(ada, thread.repo), thread=thread, kind="comment", body=body)
+        create_reply(access=access_of(ada, thread.repo), thread=thread, kind="comment", body=body)
 
 
 def pulls(ada, count):
     repo = Repo.objects.get_or_create(owner_user=ada, name="r", slug="r", visibility="public")[0]
     for n in range(count):
         create_pull(
-            by=access_of(ada, repo), title="t", body="", source_branch=f"b{n}", target_branch="m"
+            access=access_of(ada, repo),
+            title="t",
+            body="",
+            source_branch=f"b{n}",
+            target_branch="m",
         )
 
 
@@ -67,7 +71,7 @@ def reviews(ada, count):
         pulls(ada, 1)
     pull = Pull.objects.get()
     for _ in range(count):
-        create_review(by=access_of(ada, pull.repo), pull=pull, status="commented", body="#1")
+        create_review(access=access_of(ada, pull.repo), pull=pull, status="commented", body="#1")
 
 
 def protections(ada, count):

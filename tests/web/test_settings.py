@@ -130,7 +130,7 @@ def test_an_old_page_writes_only_what_the_person_has_changed_on_it(visit, ada, s
     person = visit(ada)
     first, second = (person.get("/settings").inputs() for _ in range(2))
     person.post("/settings", **first | {"display_name": "Countess"}).redirects_to("/settings")
-    actions.update_user(by=principal_of(sam), user=ada, email=NEW)
+    actions.update_user(principal=principal_of(sam), user=ada, email=NEW)
     with events():
         person.post("/settings", **second).redirects_to("/settings")
     with events("user-updated"):

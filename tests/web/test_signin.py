@@ -141,9 +141,9 @@ def test_a_session_ends_for_good_when_the_account_is_deactivated(visit, ada, sam
     """The session is not used while the account is deactivated."""
     inside, staff = visit(ada), principal_of(sam)
     assert inside.is_signed_in
-    actions.deactivate_user(by=staff, user=ada)
-    actions.reactivate_user(by=staff, user=ada)
+    actions.deactivate_user(principal=staff, user=ada)
+    actions.reactivate_user(principal=staff, user=ada)
     assert not inside.is_signed_in
     inside.sign_in("Ada").redirects_to("/")
-    actions.update_user(by=staff, user=ada, email="other@example.org")
+    actions.update_user(principal=staff, user=ada, email="other@example.org")
     assert inside.is_signed_in

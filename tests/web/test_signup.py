@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from apps.accounts import actions
 from apps.accounts.models import Invite, User
-from apps.site.limits import MOST_MAIL
+from apps.site.limits import MAIL_LIMIT
 from apps.site.models import SiteSettings
 from tests.principals import principal_of
 from tests.web.page_client import PASSWORD
@@ -27,7 +27,7 @@ def change_site_settings(**fields):
 def invite(sam):
     """An invite without an address: anybody with the link can use it."""
     return actions.create_invite(
-        by=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
+        principal=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
     )
 
 
@@ -77,13 +77,15 @@ def test_an_unknown_a_deleted_and_an_expired_invite_are_refused_with_the_reason(
     assert page.alert() == "This invite does not exist." and page.value("username") == "Zoe"
     Invite.objects.update(expires_at=timezone.now())
     assert "expired" in visit().get(f"/signup?invite={invite.uuid}").gives(409).text
-    actions.delete_invite(by=principal_of(sam), invite=invite)
+    actions.delete_invite(principal=principal_of(sam), invite=invite)
     visit().get(f"/signup?invite={invite.uuid}").gives(404)
 
 
 def test_an_invite_for_an_address_takes_that_one_ignoring_case(visit, sam, events):
     later = timezone.now() + dt.timedelta(days=1)
-    mine = actions.create_invite(by=principal_of(sam), expires_at=later, email="ZOE@example.org")
+    mine = actions.create_invite(
+        principal=principal_of(sam), expires_at=later, email="ZOE@example.org"
+    )
     wrong = {**WANTED, "email": "eve@example.org"}
     with events():
         page = visit().post("/signup", **wrong, invite=str(mine.uuid)).gives(422)
@@ -171,6 +173,6 @@ def test_attempts_to_sign_up_are_limited(visit, invite):
 
 def test_mail_to_one_address_is_limited_whoever_says_it_is_theirs(visit):
     change_site_settings(signups_require_invite=False)
-    for number in range(MOST_MAIL.most + 1):
+    for number in range(MAIL_LIMIT.most + 1):
         visit().post("/signup", **WANTED | {"username": f"zoe{number}"}).redirects_to("/")
-    assert [message.to[0] for message in mails()] == ["zoe@example.org"] * MOST_MAIL.most
+    assert [message.to[0] for message in mails()] == ["zoe@example.org"] * MAIL_LIMIT.most

@@ -21,7 +21,7 @@ REPO = "/teams/masons/arch"
 PEOPLE = f"""
 from apps.accounts.actions import create_user
 for name in ("ada", "ben"):
-    create_user(by=None, username=name, password={PASSWORD!r})
+    create_user(principal=None, username=name, password={PASSWORD!r})
 """
 
 

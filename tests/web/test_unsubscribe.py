@@ -89,5 +89,5 @@ def test_another_text_is_no_link(visit, told, sam, events):
             for answer in (visit().get(address), visit().post(address)):
                 answer.gives(404)
     assert wants(told)
-    deactivate_user(by=principal_of(sam), user=told)
+    deactivate_user(principal=principal_of(sam), user=told)
     visit().post(link(told)).gives(404)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rest_framework import serializers
@@ -10,6 +10,7 @@ from rest_framework import serializers
 from apps.accounts.models import EMAIL_MAX, User
 from apps.accounts.principal import Principal
 from apps.browse.comparison import Comparison
+from apps.browse.pushers import Push, pushers_of
 from apps.browse.serializers.files import FilePageRecord
 from apps.core.serializers import RecordSerializer
 from apps.core.slugs import PREFIX
@@ -33,6 +34,7 @@ class CommitRecord(RecordSerializer):
     subject = serializers.CharField(allow_blank=True)
     author = SignatureRecord()
     committer = SignatureRecord()
+    pushed_by_username = serializers.CharField(allow_null=True)
     web_url = serializers.CharField()
     api_url = serializers.CharField()
 
@@ -53,10 +55,11 @@ class SingleCommitRecord(CommitRecord):
 def commit_records(
     commits: Sequence[Commit], repo: Repo, principal: Principal, base: str
 ) -> list[dict[str, Any]]:
-    """The records of commits. For signed-in callers, one query finds the usernames."""
+    """The records of commits: two queries, the one for accounts only for signed-in callers."""
     people = [person for commit in commits for person in (commit.author, commit.committer)]
     usernames = usernames_of((person.email for person in people), principal)
-    return [commit_record(commit, repo, usernames, base) for commit in commits]
+    pushers = pushers_of(repo, [commit.sha for commit in commits])
+    return [commit_record(commit, repo, usernames, pushers, base) for commit in commits]
 
 
 def accounts_of(emails: Iterable[str], principal: Principal) -> dict[str, Any]:
@@ -78,9 +81,13 @@ def usernames_of(emails: Iterable[str], principal: Principal) -> dict[str, str]:
 
 
 def commit_record(
-    commit: Commit, repo: Repo, usernames: dict[str, str], base: str
+    commit: Commit,
+    repo: Repo,
+    usernames: dict[str, str],
+    pushers: Mapping[str, Push],
+    base: str,
 ) -> dict[str, Any]:
-    """The record of a commit. `usernames` are from `usernames_of`."""
+    """The record of a commit. `usernames` are from `usernames_of`, `pushers` from `pushers_of`."""
     return {
         "sha": commit.sha,
         "tree_sha": commit.tree,
@@ -89,9 +96,16 @@ def commit_record(
         "subject": commit.subject,
         "author": signature_record(commit.author, usernames),
         "committer": signature_record(commit.committer, usernames),
+        "pushed_by_username": pusher_name(commit.sha, pushers),
         "web_url": f"{base}/{repo.path}/commits/{commit.sha}",
         "api_url": f"{base}{PREFIX}{repo.api_path}/commits/{commit.sha}",
     }
+
+
+def pusher_name(sha: str, pushers: Mapping[str, Push]) -> str | None:
+    """The username of the account that pushed a commit; None if that is not known."""
+    push = pushers.get(sha)
+    return None if push is None else push.username
 
 
 def signature_record(signature: Signature, usernames: dict[str, str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -10,7 +11,13 @@ from rest_framework import serializers
 
 from apps.accounts.principal import Principal
 from apps.browse.names import path_fields, shown_path
-from apps.browse.serializers.commits import SignatureRecord, signature_record, usernames_of
+from apps.browse.pushers import Push, pushers_of
+from apps.browse.serializers.commits import (
+    SignatureRecord,
+    pusher_name,
+    signature_record,
+    usernames_of,
+)
 from apps.browse.trees import Blame, Content
 from apps.core.serializers import RecordSerializer
 from apps.core.slugs import PREFIX
@@ -119,6 +126,7 @@ class BlamedCommitRecord(RecordSerializer):
     subject = serializers.CharField(allow_blank=True)
     author = SignatureRecord()
     committer = SignatureRecord()
+    pushed_by_username = serializers.CharField(allow_null=True)
 
 
 class LinesRecord(RecordSerializer):
@@ -145,11 +153,12 @@ class BlameRecord(LinesRecord):
     ranges = BlamedRangeRecord(many=True)
 
 
-def blame_record(blame: Blame, path: bytes, principal: Principal) -> dict[str, Any]:
-    """The record of a blame. For signed-in callers, one query finds the usernames."""
+def blame_record(blame: Blame, repo: Repo, path: bytes, principal: Principal) -> dict[str, Any]:
+    """The record of a blame: two queries, the one for accounts only for signed-in callers."""
     commits = [blamed.commit for blamed in blame.ranges]
     people = [person for commit in commits for person in (commit.author, commit.committer)]
     usernames = usernames_of((person.email for person in people), principal)
+    pushers = pushers_of(repo, {commit.sha for commit in commits})
     return {
         "commit_sha": blame.commit,
         **path_fields(path),
@@ -160,7 +169,7 @@ def blame_record(blame: Blame, path: bytes, principal: Principal) -> dict[str, A
             {
                 "from": blamed.first,
                 "to": blamed.last,
-                "commit": blamed_commit_record(blamed.commit, usernames),
+                "commit": blamed_commit_record(blamed.commit, usernames, pushers),
                 **path_fields(blamed.original_path, "original_path"),
                 "original_line": blamed.original_line,
             }
@@ -169,10 +178,13 @@ def blame_record(blame: Blame, path: bytes, principal: Principal) -> dict[str, A
     }
 
 
-def blamed_commit_record(commit: BlamedCommit, usernames: dict[str, str]) -> dict[str, Any]:
+def blamed_commit_record(
+    commit: BlamedCommit, usernames: dict[str, str], pushers: Mapping[str, Push]
+) -> dict[str, Any]:
     return {
         "sha": commit.sha,
         "subject": commit.subject,
         "author": signature_record(commit.author, usernames),
         "committer": signature_record(commit.committer, usernames),
+        "pushed_by_username": pusher_name(commit.sha, pushers),
     }

@@ -1,12 +1,54 @@
-"""Django's backend for PostgreSQL, with an end to waiting for a server that is away."""
+"""Django's backend for PostgreSQL, with an end to waiting for a server that is away.
+
+A request that waits for a connection occupies a thread. While the database is away, such requests
+would occupy all threads in turn; one at a time may ask for a connection instead.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from time import monotonic
 from typing import Any
 
+from django.db import OperationalError
 from django.db.backends.postgresql import base
 
-from apps.core.postgresql.outage import outage
+PAUSE = 1.0
+"""Seconds after a failure before the next attempt."""
+
+
+class Outage:
+    """Whether the last attempt of this process to connect to the database has failed."""
+
+    def __init__(self) -> None:
+        self.asking = Lock()
+        self.paused_until: float | None = None
+        """None while the server answers."""
+
+    def begin(self) -> None:
+        self.paused_until = monotonic() + PAUSE
+
+    @contextmanager
+    def one_at_a_time(self) -> Iterator[None]:
+        """A context for one attempt to connect; its success ends the outage. `OperationalError` at
+        once during the pause, and while another thread tries.
+        """
+        paused_until = self.paused_until
+        if paused_until is None:
+            yield
+            return
+        if monotonic() < paused_until or not self.asking.acquire(blocking=False):
+            raise OperationalError("The database server is away.")
+        try:
+            yield
+            self.paused_until = None
+        finally:
+            self.asking.release()
+
+
+outage = Outage()
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

@@ -1,12 +1,17 @@
-"""What changes pulls and reviews. Each function is one change and its event.
+"""The actions of pulls and reviews. Each makes one change and records its event.
 
-Each asks first whether the caller may: besides the errors named there, 401, 403 and 409 of
-`ResourceAccess.require_change`.
+Each action first checks the caller's access, and can raise the errors of
+`ResourceAccess.require_change` besides its own: 401, 403 and 409.
 """
 
 from apps.pulls.actions.merging import merge_pull
-from apps.pulls.actions.pulls import create_pull, update_pull
-from apps.pulls.actions.reviews import create_review, delete_review, update_review
+from apps.pulls.actions.pulls import (
+    create_pull,
+    create_review,
+    delete_review,
+    update_pull,
+    update_review,
+)
 
 __all__ = [
     "create_pull",

@@ -1,43 +1,114 @@
-"""Removing a commit from a repository for good, for who runs the site: a pushed secret."""
+"""Removing a commit from a repository for good, such as one with a secret."""
 
 from __future__ import annotations
+
+import re
 
 from django.db import transaction
 from django.utils import timezone
 
-from apps.browse.cache import drop_answers
+from apps.browse.cache import drop_answers, pack_commits, pack_files
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
-from apps.pulls.forgetting import find, forget_answers
-from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull
-from apps.repos.models import PushJournal, Repo
+from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull, PullVersion, VersionContents
+from apps.repos.models import BRANCHES, TAGS, CommitPush, NamedCommit, PushJournal, Repo
 from apps.repos.rules import ZERO
+
+PULL = re.compile(r"refs/pull/([0-9]+)/head")
 
 
 @transaction.atomic
-def forget_commit(*, repo: Repo, sha: str) -> list[str]:
-    """Remove the commit, all that only it leads to, and all answers that may come from it; an event
-    `commit-forgotten` without an actor. Returns the refs that went.
+def forget_commit(*, repo: Repo, sha: str, dry_run: bool = False) -> list[str]:
+    """Remove a commit, all objects that are reachable only from it, and all cached answers.
 
-    Done again after it died in the middle, it does the rest. Pushes and merges wait meanwhile: git
-    would otherwise remove what they are writing. `ValueError` while a branch, a tag or an open pull
-    has the commit, or a push or merge is under way; `GitError`.
+    Returns the names of the hidden refs that are deleted. Records `commit-forgotten`, without an
+    actor. A dry run changes nothing. The command can be repeated if it has been interrupted.
+
+    `ValueError` if a branch, a tag or an open pull contains the commit, or if a push or a merge is
+    in progress; `GitError`. Locks the repository and its open pulls, because git would otherwise
+    remove objects that a push or a merge has just written.
     """
+    if not dry_run:
+        _lock_writers(repo)
+    obstacles, hidden = _refs_with(repo, sha)
+    if obstacles:
+        raise ValueError(". ".join(obstacles))
+    if dry_run:
+        return sorted(hidden)
+    for name, tip in hidden.items():
+        repo.git.update_ref(name, ZERO, tip)
+    repo.git.prune(sha)
+    drop_answers()
+    _forget_named_commits(repo)
+    _forget_versions(repo)
+    CommitPush.objects.filter(repo=repo, sha=sha).delete()
+    # Drop them again after the commit: a read that began earlier may have cached an answer since.
+    transaction.on_commit(drop_answers)
+    record(Kind.COMMIT_FORGOTTEN, actor=None, about=repo, data={"sha": sha})
+    return sorted(hidden)
+
+
+def _lock_writers(repo: Repo) -> None:
+    """Lock the repository and its open pulls; `ValueError` if a push or a merge is in progress."""
     lock(repo)
     pulls = list(Pull.objects.select_for_update().filter(IS_ACTIVE, repo=repo).order_by("pk"))
     merging = MergeAttempt.objects.filter(pull__in=pulls, leased_until__gt=timezone.now())
     if merging.exists() or PushJournal.objects.filter(repo=repo).exists():
-        raise ValueError("a push or a merge is under way: try again in a moment")
-    found = find(repo, sha)
-    if found.obstacles:
-        raise ValueError(". ".join(found.obstacles))
-    for name, at in found.hidden.items():
-        repo.git.update_ref(name, ZERO, at)
-    repo.git.prune(sha)
-    forget_answers(repo)
-    # Once more, because until then a read that had begun before does not see the event, and keeps
-    # what git told it.
-    transaction.on_commit(drop_answers)
-    record(Kind.COMMIT_FORGOTTEN, actor=None, about=repo, data={"sha": sha})
-    return sorted(found.hidden)
+        raise ValueError("a push or a merge is in progress: try again in a moment")
+
+
+def _refs_with(repo: Repo, sha: str) -> tuple[list[str], dict[str, str]]:
+    """The obstacles as sentences, and the hidden refs with their values; both contain the commit.
+
+    Both are empty if git does not have the commit. `GitError`, `ValueError`.
+    """
+    if repo.git.missing([sha]):
+        return [], {}
+    active = {*repo.pulls.filter(IS_ACTIVE).values_list("number", flat=True)}
+    refs = repo.git.refs_with(sha)
+    sentences = {name: _obstacle(name, active) for name in refs}
+    obstacles = [sentence for sentence in sentences.values() if sentence]
+    return obstacles, {name: tip for name, tip in refs.items() if not sentences[name]}
+
+
+def _obstacle(name: str, active: set[int]) -> str:
+    """The reason why a ref cannot be deleted, and the remedy; empty if it can.
+
+    `active`: the numbers of the repository's open and draft pulls.
+    """
+    if name.startswith(BRANCHES):
+        branch = name.removeprefix(BRANCHES)
+        return f"branch {branch} contains the commit: push the branch without it, or delete it"
+    if name.startswith(TAGS):
+        return f"tag {name.removeprefix(TAGS)} contains the commit: delete the tag"
+    pull = PULL.fullmatch(name)
+    if pull and int(pull[1]) in active:
+        return f"pull {pull[1]} contains the commit: push its branch without it, or close the pull"
+    return ""
+
+
+def _forget_named_commits(repo: Repo) -> None:
+    """Clear the named commits that git no longer has."""
+    named = NamedCommit.objects.filter(repo=repo).exclude(sha="")
+    missing = repo.git.missing({*named.values_list("sha", flat=True)})
+    named.filter(sha__in=missing).update(sha="")
+
+
+def _forget_versions(repo: Repo) -> None:
+    """Empty the lists of versions whose head git no longer has, and leave them out of the worker's
+    queue. Their numbers stay, so that the lists count as truncated.
+    """
+    versions = PullVersion.objects.filter(pull__repo=repo)
+    heads = repo.git.missing({*versions.values_list("head_sha", flat=True)})
+    lost = versions.filter(head_sha__in=heads)
+    zeros = dict.fromkeys(("commit_count", "additions", "deletions", "changed_files"), 0)
+    lost.filter(commit_count=None).update(**zeros)
+    lost.update(due_at=None)
+    empty = {"commits": pack_commits([]), "files": pack_files([])}
+    VersionContents.objects.bulk_create(
+        [VersionContents(version=version, **empty) for version in lost],
+        update_conflicts=True,
+        unique_fields=["version"],
+        update_fields=[*empty],
+    )

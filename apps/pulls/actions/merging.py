@@ -1,8 +1,8 @@
-"""Merging a pull exactly once, whatever runs at the same time and wherever a process dies.
+"""Merges a pull exactly once, even with concurrent requests or if a process dies at any point.
 
-Four steps: take a lease; build the commit's objects; take a place in the target's queue and, when
-it is the first, store the plan; move the ref and write the rows in one transaction. If a process
-dies in the last, `settle` writes the rows, from journal and attempt. docs/pulls.md says more.
+Four steps: take a lease; build the commit; enter the target's queue and, when first, store the
+plan; move the ref and write the rows in one transaction. If a process dies in the last step,
+`settle` writes the rows, from the journal and the merge attempt. See docs/pulls.md.
 """
 
 from __future__ import annotations
@@ -32,75 +32,76 @@ from apps.git.repo import Distance, GitRepo
 from apps.git.run import GitError
 from apps.git.tips import tip_of, tip_of_commit
 from apps.pulls import rules
-from apps.pulls.approval import all_blockers, approval_of, read_approval
+from apps.pulls.approval import all_blockers, approval_of
+from apps.pulls.heads import fetch_commit
 from apps.pulls.models import MergeAttempt, Pull
-from apps.pulls.sources import fetch_commit
 from apps.repos.access import RepoAccess
 from apps.repos.models import PushJournal, Ref
 from apps.repos.pushes import apply_moves, is_doubted, open_journal, read_facts, settle
 from apps.repos.rules import RefMove
 from apps.repos.tips import know_stored
 
-BUDGET = 20.0
-"""Seconds in which a merge has to get its turn: as long as any request waits for a lock."""
+MERGE_SECONDS = 20.0
+"""Seconds until the turn of a merge must come: the time that any request waits for a lock."""
 LEASE_SECONDS = 25
-"""A little more: while its commit is built, a merge keeps others of the same pull away."""
+"""The lease of a merge that builds its commit: a little more than `MERGE_SECONDS`. Other merges of
+the same pull are refused meanwhile."""
 TURN_SECONDS = 10
-"""The lease of a merge with a place in the queue, which it renews while it waits: one whose process
-has died holds up the others for no longer."""
-PAUSE = 0.02
-"""Seconds between two looks at the queue for each merge that is ahead; half a second at most."""
-PLACE_SECONDS = 60
-"""How long a merge that was refused for its turn keeps its place for a repeat."""
-LONGEST_RETRY = 20
-"""The largest `Retry-After` of such a refusal, in seconds."""
+"""The lease of a merge in the queue, which it renews while it waits. A merge whose process has died
+delays the others no longer than this."""
+POLL_SECONDS = 0.02
+"""Pause between two looks at the queue for each merge ahead."""
+POLL_SECONDS_MAX = 0.5
+"""The longest such pause."""
+POSITION_SECONDS = 60
+"""Time for which a merge whose turn did not come keeps its position in the queue."""
+RETRY_AFTER_MAX = 20
+"""The largest `Retry-After` of such a merge, in seconds."""
 Tips: TypeAlias = tuple[str | None, str | None]
-"""The head that a pull shows, and the tip of its target; None for one that is missing."""
+"""The head of the pull, and the tip of its target; None for a branch that does not exist."""
 OF_PULL = Statement(lambda: MergeAttempt.objects.filter(pull=Parameter("pull")))
 logger = logging.getLogger(__name__)
 
 
 class Overtaken(Exception):
-    """The tips are not those of the plan any more."""
+    """The tips differ from those of the plan."""
 
 
 class TurnMissed(Unavailable):
-    """503: the merge's turn has not come in time, and may come in so many seconds. Its place is
-    kept.
-    """
+    """503 with an estimate of the seconds until the merge's turn. It keeps its position."""
 
     def __init__(self, seconds: float = 0) -> None:
-        retry_after = min(max(1, ceil(seconds)), LONGEST_RETRY)
+        retry_after = min(max(1, ceil(seconds)), RETRY_AFTER_MAX)
         super().__init__(*PLAIN[503], headers={"Retry-After": str(retry_after)})
 
 
 @dataclass(frozen=True)
 class Merge:
-    """What was asked for: by whom, how, and at which head if the caller said so."""
+    """The requested merge."""
 
     by: RepoAccess
     pull: Pull
     strategy: Strategy
     expected_head: str | None
-    ends: float
-    """When its time is up, by the monotonic clock."""
+    """The head that the caller has seen; None if the caller did not say."""
+    deadline: float
+    """The time on the monotonic clock until which its turn must come."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The move of the target that carries the merge out, and the head that is merged by it.
-
-    `content`: what the new tip is made of, where it was written for this; `seconds`: how long its
-    objects took to build.
-    """
+    """The move of the target that carries out a merge."""
 
     move: RefMove
     head: str
+    """The head that it merges."""
     content: bytes
+    """The commit object's bytes if this merge created the new tip, else empty."""
     seconds: float
+    """The time that it took to build the commit."""
 
     def facts(self, pull: Pull, strategy: Strategy) -> GitFacts:
-        """What the target leads to, and how far it moves, as far as that is known without git."""
+        """The new tip and the distance of the move, if they are known without asking git."""
         facts, move = GitFacts(), self.move
         if self.content:
             tip = tip_of_commit(move.new, self.content)
@@ -118,7 +119,7 @@ class Plan:
 
 def merge_pull(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     pull: Pull,
     merge_strategy: str = Strategy.MERGE,
     expected_head_sha: str | None = None,
@@ -126,58 +127,63 @@ def merge_pull(
 ) -> None:
     """Merge the pull's head into its target; events `branch-pushed`, then `pull-merged`.
 
-    `asked_since`: when the caller first asked for it, if that process may have died: a merge of
-    theirs that was made since then is the one. Needs write access, at the end too.
+    Requires write access, which is checked again at the end. `asked_since`: the time of the
+    caller's first request, if its process may have died; a merge by the caller since then counts as
+    this one.
 
-    Errors: 409 with all blockers (docs/pulls.md), `head_changed`, `merge_in_progress`; 503 when git
-    fails, or its turn does not come within 20 seconds: then it keeps its place for a repeat. Locks:
-    the pull to take the lease; at the end the repository, then the pull.
+    Errors: 409 with all blockers (docs/pulls.md), `head_changed`, `merge_in_progress`; 503 if git
+    fails, or if the merge's turn does not come within 20 seconds. It then keeps its position for a
+    repeat. Locks the pull to take the lease; at the end the repository, then the pull.
     """
-    by.require_change(Level.WRITE)
-    by.check_holds(pull)
-    ends = monotonic() + BUDGET
-    merge = Merge(by, pull, Strategy(merge_strategy), expected_head_sha, ends)
+    access.require_change(Level.WRITE)
+    access.check_holds(pull)
+    deadline = monotonic() + MERGE_SECONDS
+    merge = Merge(access, pull, Strategy(merge_strategy), expected_head_sha, deadline)
     try:
         _merge(merge, _check_blockers(merge))
     except Conflict:
         if asked_since is None or not _is_made_since(asked_since, merge):
             raise
     except GitError as error:
-        # Too slow, or a ref that stays locked: it may go well the next time.
-        logger.exception("merging pull %s of repository %s", pull.number, pull.repo.uuid)
+        # git was too slow, or the ref was locked; the next request may succeed.
+        logger.exception(
+            "Pull %s of repository %s could not be merged", pull.number, pull.repo.uuid
+        )
         raise git_failed(error) from None
 
 
 def _is_made_since(moment: dt.datetime, merge: Merge) -> bool:
-    """Whether the caller has merged the pull since then, in just this way. Reads it anew."""
+    """Whether the caller has merged the pull since then, by the same strategy and with the expected
+    head. Reads the pull again.
+    """
     pull = merge.pull
     with transaction.atomic():
         lock(pull)
         lock(pull.thread)
-    same = (pull.merged_by_id, pull.merge_strategy) == (merge.by.user.pk, merge.strategy)
-    seen = merge.expected_head in {None, pull.head_sha}
-    return same and seen and pull.merged_at is not None and pull.merged_at >= moment
+    is_own = (pull.merged_by_id, pull.merge_strategy) == (merge.by.user.pk, merge.strategy)
+    has_head = merge.expected_head in {None, pull.head_sha}
+    return is_own and has_head and pull.merged_at is not None and pull.merged_at >= moment
 
 
 def _check_blockers(merge: Merge) -> Tips:
-    """Refuse with all blockers, as far as they can be known before the lease; returns the tips."""
+    """409 with all blockers that are known before the lease; return the tips."""
     pull = merge.pull
-    approval, refused = approval_of(pull), bool(rules.state_blockers(pull))
+    approval, is_refused = approval_of(pull), bool(rules.state_blockers(pull))
     tips: Tips = (None, None)
 
-    def git_says(target: str, source: str) -> rules.Blocker | None:
+    def ask_git(target: str, source: str) -> rules.Blocker | None:
         nonlocal tips
         tips = (source, target)
-        if not refused:
+        if not is_refused:
             rules.check_head(source, merge.expected_head)
         fetch_commit(pull, source)
-        if not refused and not approval.blockers():
-            return None  # git is asked with the lease, when the commit is built
+        if not is_refused and not approval.blockers():
+            return None  # git is asked later, when the commit is built under the lease
         with pull.repo.git.dry() as dry:
             built = _build(merge, dry, target, source)
         return None if isinstance(built, Built) else built
 
-    rules.check_unblocked(all_blockers(pull, approval, git_says))
+    rules.check_unblocked(all_blockers(pull, approval, ask_git))
     return tips
 
 
@@ -189,7 +195,7 @@ def _merge(merge: Merge, tips: Tips) -> None:
             tips = merge.pull.tips()
         _try_merge(merge, attempt, _plan(merge, tips))
     except TurnMissed:
-        _keep_place(merge, attempt)
+        _keep_position(merge, attempt)
         raise
     except BaseException:
         _release_lease(attempt)
@@ -198,34 +204,37 @@ def _merge(merge: Merge, tips: Tips) -> None:
 
 @transaction.atomic
 def _take_lease(merge: Merge) -> MergeAttempt:
-    """Take the lease, or an expired one with the plan of whoever held it; 409 while one runs."""
+    """Take the lease, or take over an expired one with its plan; 409 if another merge holds it."""
     pull = merge.pull
     lock(pull)
     rules.check_unblocked(rules.state_blockers(pull))
     attempt: MergeAttempt | None = OF_PULL.first(pull=pull.pk)
-    place = None
+    position = None
     if attempt is None:
         attempt = MergeAttempt(actor=merge.by.user, strategy=merge.strategy)
     else:
         if attempt.leased_until > timezone.now():
             raise _in_progress(pull)
-        place = _kept_place(merge, attempt)
+        position = _kept_position(merge, attempt)
     attempt.pull, attempt.token, attempt.queued_at = pull, uuid.uuid4(), None
     attempt.renew(LEASE_SECONDS)
     attempt.save()
-    attempt.queued_at = place  # stored once the commit is built: until then it holds up nobody
+    # Not stored before the commit is built, so that the attempt does not delay others until then.
+    attempt.queued_at = position
     return attempt
 
 
-def _kept_place(merge: Merge, attempt: MergeAttempt) -> dt.datetime | None:
-    """The place in the queue of the same merge, if it was refused or has died a moment ago."""
-    same = (attempt.actor_id, attempt.strategy) == (merge.by.user.pk, merge.strategy)
-    is_recent = attempt.leased_until > timezone.now() - dt.timedelta(seconds=PLACE_SECONDS)
-    return attempt.queued_at if same and is_recent else None
+def _kept_position(merge: Merge, attempt: MergeAttempt) -> dt.datetime | None:
+    """The position of an earlier attempt at the same merge that was refused or died recently."""
+    is_same = (attempt.actor_id, attempt.strategy) == (merge.by.user.pk, merge.strategy)
+    is_recent = attempt.leased_until > timezone.now() - dt.timedelta(seconds=POSITION_SECONDS)
+    return attempt.queued_at if is_same and is_recent else None
 
 
 def _settle_earlier(attempt: MergeAttempt, push: uuid.UUID) -> None:
-    """Write the rows of an earlier merge of this pull that died; 409 if that has merged it."""
+    """Write the rows of an earlier merge of this pull whose process died; 409 if git had carried it
+    out.
+    """
     settle(repo=attempt.pull.repo, push=push)
     attempt.push = None
     with transaction.atomic():
@@ -239,64 +248,69 @@ def _try_merge(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
             _wait_for_turn(merge, attempt, plan)
             plan = _plan_of_turn(merge, attempt, plan)
         facts = read_facts(merge.pull.repo, [plan.move], plan.facts(merge.pull, merge.strategy))
-        read_approval(merge.pull, facts)
+        approval_of(merge.pull, facts).blockers()  # asks git, for the check under the lock
         try:
             _move_target(merge, attempt, plan, push, facts)
             return
         except Overtaken:
             pass
-        # The rows are behind git, or the tips have moved: bring the rows up to git, then try again.
+        # Either the rows are older than git's refs, or the tips have moved. Update the rows first.
         settle(repo=merge.pull.repo, push=push)
-        if monotonic() > merge.ends:
+        attempt.push = None
+        if monotonic() > merge.deadline:
             raise TurnMissed
 
 
 def _wait_for_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
-    """Return when no merge into the same target that was queued earlier is under way; 503 if that
-    takes too long. `Retry-After` is an estimate: each of those ahead has a commit to build too.
+    """Wait until no earlier merge into the same target is in progress; 503 if that takes too long.
 
-    Only order comes from this: should two merges take their turn at once, because a lease has
-    expired or been taken over, one finds the target moved and tries again.
+    `Retry-After` assumes that each merge ahead takes as long to build as this one. Correctness does
+    not depend on the queue: if two merges take their turn at once because a lease has expired, one
+    of them finds that the target has moved and tries again.
     """
     while ahead := _ahead(attempt):
-        if monotonic() > merge.ends:
+        if monotonic() > merge.deadline:
             raise TurnMissed(ahead * plan.seconds)
         if attempt.leased_until < timezone.now() + dt.timedelta(seconds=TURN_SECONDS / 2):
             _renew(attempt, TURN_SECONDS)
         give_back_connection()
-        sleep(min(PAUSE * ahead, 0.5))
+        sleep(min(POLL_SECONDS * ahead, POLL_SECONDS_MAX))
 
 
 def _ahead(attempt: MergeAttempt) -> int:
-    """How many merges into the same target were queued earlier, and are under way."""
-    pull, place = attempt.pull, attempt.queued_at
-    earlier = Q(queued_at__lt=place) | Q(queued_at=place, pk__lt=attempt.pk)
+    """The number of merges into the same target that are in progress, and are ahead in the queue or
+    have stored their plan: a repeat may have an earlier place than a merge whose turn has come.
+    """
+    pull, position = attempt.pull, attempt.queued_at
+    earlier = Q(queued_at__lt=position) | Q(queued_at=position, pk__lt=attempt.pk)
     queue = MergeAttempt.objects.filter(
         pull__repo=pull.repo_id, pull__target_branch=pull.target_branch
     )
-    return queue.filter(earlier, leased_until__gt=timezone.now()).count()
+    others = queue.filter(leased_until__gt=timezone.now(), queued_at__isnull=False)
+    return others.exclude(pk=attempt.pk).filter(earlier | Q(push__isnull=False)).count()
 
 
 def _plan_of_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> Plan:
-    """The plan if the tips are still those, else another one, while the others wait: 503 unless as
-    much time is left as the first has taken.
+    """The plan if the tips are unchanged, else a new one, while the other merges wait.
+
+    503 if less time is left than the first plan took.
     """
     tips = merge.pull.tips()
     if tips == (plan.head, plan.move.old):
         return plan
-    if monotonic() + plan.seconds > merge.ends:
+    if monotonic() + plan.seconds > merge.deadline:
         raise TurnMissed
     _renew(attempt, LEASE_SECONDS)
     return _plan(merge, tips)
 
 
 def _plan(merge: Merge, tips: Tips) -> Plan:
-    """Write the commit's objects, to which no ref points yet, and say which ref should move."""
+    """Build the commit, to which no ref points yet, and plan the move of the target."""
     pull, began = merge.pull, monotonic()
     source, target = tips
     if source is None or target is None:
         raise rules.refuse([rules.missing_branch(pull, source)])
-    if (pull.base_sha, pull.head_sha) != (target, source):  # others were merged meanwhile
+    if (pull.base_sha, pull.head_sha) != (target, source):  # another pull was merged meanwhile
         pull.refresh_from_db(fields=["base_sha", "head_sha", "commit_count"])
     rules.check_head(source, merge.expected_head)
     fetch_commit(pull, source)
@@ -309,7 +323,7 @@ def _plan(merge: Merge, tips: Tips) -> Plan:
 
 
 def _build(merge: Merge, git: GitRepo, target: str, head: str) -> Built | rules.Blocker:
-    """The commit that merges the two, or what git says against it."""
+    """The commit that merges the two, or the blocker if git cannot build it."""
     author = rules.signature(merge.by.user)
     with cache.building(git, merge.strategy, target, head):
         if merge.strategy is Strategy.SQUASH:
@@ -330,27 +344,29 @@ def _build(merge: Merge, git: GitRepo, target: str, head: str) -> Built | rules.
 
 @transaction.atomic
 def _take_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> uuid.UUID | None:
-    """Take a place in the queue and, if nobody is ahead and the tips are those of the plan, store
-    that: it is committed before git may carry it out. None if not; 409 when the lease is lost.
+    """Enter the queue and, if no merge is ahead and the tips are unchanged, store the plan.
+
+    Returns the push of the plan in the journal, which is committed before git carries the plan out;
+    None if it is not this merge's turn. 409 if the lease is lost.
     """
     move = plan.move
-    hold(merge.pull.merge_queue)  # so that of two which come at once one sees the other
+    hold(merge.pull.merge_queue)  # of two merges that enter at once, one must see the other
     attempt.queued_at = attempt.queued_at or timezone.now()
-    stored: dict[str, Any] = {"queued_at": attempt.queued_at}
+    stored: dict[str, Any] = {"queued_at": attempt.queued_at, "push": None}
     if not _ahead(attempt) and merge.pull.tips() == (plan.head, move.old):
         step = (move.full_name, move.old, move.new)
         attempt.push = open_journal(actor=merge.by.user, repo=move.repo, moves=[step])
         stored |= {"actor": merge.by.user, "strategy": merge.strategy, "push": attempt.push}
         stored |= {"head_sha": plan.head, "result_sha": move.new}
     _renew(attempt, TURN_SECONDS, **stored)
-    return stored.get("push")
+    return attempt.push
 
 
 @final_transaction
 def _move_target(
     merge: Merge, attempt: MergeAttempt, plan: Plan, push: uuid.UUID, facts: GitFacts
 ) -> None:
-    """Move the ref and write the rows; `Overtaken`."""
+    """Move the ref and write the rows; `Overtaken` if the tips have moved."""
     pull, move = merge.pull, plan.move
     lock(pull.repo)
     lock(pull)
@@ -359,29 +375,30 @@ def _move_target(
     merge.by.renewed().require_change(Level.WRITE)
     if pull.tips() != (plan.head, move.old):
         raise Overtaken
-    # Reviewers, admins and pushes take the same locks, so this holds until they are released.
+    # Reviews, protections and pushes take the same locks, and cannot change before the commit.
     rules.check_unblocked(approval_of(pull, facts).blockers())
     if not move.repo.git.update_ref(move.full_name, move.new, move.old):
         if is_doubted(move.repo, move.full_name):
-            raise unavailable()  # to try again would not help before the disk is right
+            raise unavailable()  # a retry fails too while the disk shows an old value
         raise Overtaken
     PushJournal.objects.filter(repo=move.repo, push=push).delete()
     apply_moves(move.repo, [move], facts)
     lock(pull)
-    # What the rows say, with the person loaded, and without loading the thread once more.
+    # `lock` has read the pull again; set these from rows at hand, which saves queries.
     pull.merged_by, pull.thread.last_activity_at = merge.by.user, pull.updated_at
 
 
 def _release_lease(attempt: MergeAttempt) -> None:
-    """End a merge that has failed. If git has moved the ref all the same, write its rows first."""
+    """End a failed merge. If git has moved the ref nevertheless, write its rows first."""
     if attempt.push is not None:
         settle(repo=attempt.pull.repo, push=attempt.push)
     MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token).delete()
 
 
-def _keep_place(merge: Merge, attempt: MergeAttempt) -> None:
-    """End a merge whose turn has not come, but keep its place for a repeat, without lease or plan:
-    it holds up nobody. Removes places that nobody has come back for.
+def _keep_position(merge: Merge, attempt: MergeAttempt) -> None:
+    """End a merge whose turn did not come, but keep its position for a repeat.
+
+    The row keeps neither lease nor plan, and does not delay others. Also deletes expired positions.
     """
     now, pull = timezone.now(), merge.pull
     if attempt.push is not None:
@@ -395,11 +412,11 @@ def _keep_place(merge: Merge, attempt: MergeAttempt) -> None:
             own.update(leased_until=now, queued_at=attempt.queued_at, **identity, **plan)
         else:
             own.delete()
-    MergeAttempt.without_plan(now - dt.timedelta(seconds=PLACE_SECONDS)).delete()
+    MergeAttempt.without_plan(now - dt.timedelta(seconds=POSITION_SECONDS)).delete()
 
 
 def _renew(attempt: MergeAttempt, seconds: int, **values: Any) -> None:
-    """Extend the lease from now on, and store these values in its row; 409 when it is lost."""
+    """Extend the lease and store these values in its row; 409 if the lease is lost."""
     attempt.renew(seconds)
     own = MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token)
     if not own.update(leased_until=attempt.leased_until, **values):
@@ -407,11 +424,11 @@ def _renew(attempt: MergeAttempt, seconds: int, **values: Any) -> None:
 
 
 def _check_lease(attempt: MergeAttempt) -> None:
-    """409 when the lease has expired and another merge has taken it. Inside a transaction."""
-    now = MergeAttempt(pk=attempt.pk)
+    """409 if another merge has taken over the lease. Call it inside a transaction."""
+    stored = MergeAttempt(pk=attempt.pk)
     with suppress(NotFound):
-        lock(now)
-        if now.token == attempt.token:
+        lock(stored)
+        if stored.token == attempt.token:
             return
     raise _in_progress(attempt.pull)
 

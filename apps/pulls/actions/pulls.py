@@ -1,4 +1,4 @@
-"""Opening, editing, closing and reopening pulls."""
+"""The actions of pulls and reviews, except merging."""
 
 from __future__ import annotations
 
@@ -7,125 +7,142 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
-from apps.core.changes import given
+from apps.core.changes import given, set_changed
 from apps.core.locks import lock
-from apps.core.rendered import rendered, rendered_for_edit
+from apps.core.rendered import rendered, rendered_for_edit, set_html
 from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind, PingKind
 from apps.events.record import Pinged, record
 from apps.git.cache import GitFacts
 from apps.pulls import rules
-from apps.pulls.models import MergeAttempt, Pull, PullStatus
-from apps.pulls.pushes import WRITTEN
-from apps.pulls.sources import find_source
-from apps.pulls.tips import read_tips, update_from_tips, update_refs_on_commit
+from apps.pulls.heads import (
+    find_source,
+    keep_head,
+    read_tips,
+    update_from_tips,
+    update_refs_on_commit,
+)
+from apps.pulls.models import MergeAttempt, Pull, PullStatus, Review, ReviewStatus
+from apps.pulls.pushes import MUTABLE_FIELDS
 from apps.pulls.versions import note_base, write_versions
 from apps.repos.access import RepoAccess, level_on
+from apps.repos.commits import note_commits
 from apps.repos.mentions import pings_of_edit, pings_of_text
 from apps.repos.models import Approver, protections_of
 from apps.threads.models import Thread, ThreadKind
+from apps.uploads.uses import forget_uses, note_uses
 
 
 def create_pull(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     title: str,
     body: str,
     source_branch: str,
     target_branch: str,
     status: str = PullStatus.OPEN,
 ) -> Pull:
-    """Open a pull and its thread, perhaps as a draft, which asks nobody for a review yet. Its
-    branches need not exist, but a fork that it names must.
+    """Open a pull and its thread. A draft requests no reviews yet.
 
-    Errors: 422 `source_not_found`, `same_branch`; 403 `role_required` for somebody else's fork; 409
-    `pull_already_exists`. Locks the fork and the repository, after git has been asked for the
-    figures.
+    The branches need not exist; the fork of the source must. git is asked before the locks.
+
+    Errors: 422 `source_not_found`, `same_branch`; 403 `role_required` without write access to the
+    fork; 409 `pull_already_exists`. Locks the fork and the repository.
     """
-    by.require_change(Level.READ)
-    source, branch = find_source(by, source_branch)
+    access.require_change(Level.READ)
+    source, branch = find_source(access, source_branch)
     branches = {"source_branch": branch, "target_branch": target_branch}
-    pull = Pull(repo=by.repo, source_repo=source, status=PullStatus(status), **branches)
+    pull = Pull(repo=access.repo, source_repo=source, status=PullStatus(status), **branches)
     rules.check_branches_differ(pull)
     content = {"title": title, "body": body, **rendered(body)}
-    _open(by, pull, content, read_tips(pull, by.user))
+    _open_pull(access, pull, content, read_tips(pull, access.user))
     return pull
 
 
 @final_transaction
-def _open(by: RepoAccess, pull: Pull, content: dict[str, Any], facts: GitFacts) -> None:
+def _open_pull(access: RepoAccess, pull: Pull, content: dict[str, Any], facts: GitFacts) -> None:
     _lock_repos(pull)
     rules.check_not_open_already(pull)
-    pull.thread = Thread.open(pull.repo, kind=ThreadKind.PULL, created_by=by.user, **content)
+    pull.thread = Thread.open(pull.repo, kind=ThreadKind.PULL, created_by=access.user, **content)
     pull.number, pull.updated_at = pull.thread.number, pull.thread.created_at
-    versions = update_from_tips(pull, by.user, facts)
+    versions = update_from_tips(pull, access.user, facts)
     pull.save()
     update_refs_on_commit(pull, write_versions(pull, versions))
     pings = [*pings_of_text(pull.repo, pull.thread.body_html), *_review_requests(pull)]
     data = {"status": pull.status, **pull.event_heads()}
-    record(Kind.PULL_CREATED, actor=by.user, about=pull, data=data, pings=pings)
+    record(Kind.PULL_CREATED, actor=access.user, about=pull, data=data, pings=pings)
 
 
 def update_pull(
     *,
-    by: RepoAccess,
+    access: RepoAccess,
     pull: Pull,
     title: str | None = None,
     body: str | None = None,
     status: str | None = None,
 ) -> None:
-    """Change what is given, as its author or with write access.
+    """Change a pull's title, body or status, as its author or with write access.
 
-    One event: of the status, if that changes, else `pull-updated`. Errors: 409
-    `pull_already_merged`, `invalid_transition`, `pull_already_exists`. Locks the fork and the
-    repository for a status, the pull and its thread. A reopened pull has the tips that its branches
-    have by now, for which git is asked before.
+    Records one event: that of the new status, else `pull-updated`. A reopened pull takes the
+    current tips of its branches; git is asked before the locks.
+
+    Errors: 409 `pull_already_merged`, `invalid_transition`, `pull_already_exists`. For a status
+    locks the fork and the repository; always the pull and its thread.
     """
-    by.require_change(Level.READ)
-    by.require_author_or(Level.WRITE, pull.thread.created_by_id, "pull")
-    by.check_holds(pull)
+    access.require_change(Level.READ)
+    access.require_author_or(Level.WRITE, pull.thread.created_by_id, "pull")
+    access.check_holds(pull)
     reopens = status == PullStatus.OPEN and pull.status == PullStatus.CLOSED
-    facts = read_tips(pull, by.user) if reopens else GitFacts()
-    wanted = given(title=title, body=body, html=rendered_for_edit(pull.thread, body) or None)
-    _update(by, pull, wanted, None if status is None else PullStatus(status), facts)
+    facts = read_tips(pull, access.user) if reopens else GitFacts()
+    content = given(title=title, body=body, html=rendered_for_edit(pull.thread, body) or None)
+    _update_pull(access, pull, content, None if status is None else PullStatus(status), facts)
 
 
 @transaction.atomic
-def _update(
-    by: RepoAccess, pull: Pull, wanted: dict[str, Any], status: PullStatus | None, facts: GitFacts
+def _update_pull(
+    access: RepoAccess,
+    pull: Pull,
+    content: dict[str, Any],
+    status: PullStatus | None,
+    facts: GitFacts,
 ) -> None:
     if status is not None:
         _lock_repos(pull)
     lock(pull)
     lock(pull.thread)
-    before, kind, text = PullStatus(pull.status), Kind.PULL_UPDATED, pull.thread.body_html
+    before, kind, old_html = PullStatus(pull.status), Kind.PULL_UPDATED, pull.thread.body_html
     if status not in (None, before):
-        kind = _set_status(by, pull, PullStatus(status), facts)
-    changed = pull.thread.revise(by=by.user, **wanted)
+        kind = _set_status(access, pull, PullStatus(status), facts)
+    changed = pull.thread.revise(by=access.user, **content)
     data: dict[str, Any] = {"changed": changed}
     if kind is not Kind.PULL_UPDATED:
         data = {"changed": [*changed, "status"], "before": before, "after": status}
     if not data["changed"]:
         return
     pull.touch()
-    pull.save(update_fields=WRITTEN)
-    asked = [] if kind is Kind.PULL_UPDATED else _review_requests(pull)
-    pings = [*pings_of_edit(pull.repo, pull, text, pull.thread.body_html), *asked]
-    record(kind, actor=by.user, about=pull, data=data, pings=pings)
+    pull.save(update_fields=MUTABLE_FIELDS)
+    requests = [] if kind is Kind.PULL_UPDATED else _review_requests(pull)
+    pings = [*pings_of_edit(pull.repo, pull, old_html, pull.thread.body_html), *requests]
+    record(kind, actor=access.user, about=pull, data=data, pings=pings)
 
 
 def _review_requests(pull: Pull) -> list[Pinged]:
-    """Whose review a pull asks for by being open: the approvers, by name, of the protections of
-    its target, where they may read it. Two queries at most; nobody where none are named.
+    """The pings of the people whose review an open pull requests; at most two queries.
+
+    These are the approvers of the target's protections who may read the pull.
     """
     if pull.status != PullStatus.OPEN:
         return []
     protections = protections_of(pull.repo, pull.target_branch)
-    approvers = [one for protection in protections for one in protection.approvers.all()]
-    reading = (one.user for one in approvers if _may_read(pull, one))
-    return [(user, PingKind.REVIEW_REQUESTED) for user in reading]
+    approvers = [approver for rule in protections for approver in rule.approvers.all()]
+    return [
+        (approver.user, PingKind.REVIEW_REQUESTED)
+        for approver in approvers
+        if _may_read(pull, approver)
+    ]
 
 
 def _may_read(pull: Pull, approver: Approver) -> bool:
@@ -133,26 +150,165 @@ def _may_read(pull: Pull, approver: Approver) -> bool:
     return level_on(Principal(approver.user), pull.repo, role) >= Level.READ
 
 
-def _set_status(by: RepoAccess, pull: Pull, status: PullStatus, facts: GitFacts) -> Kind:
-    """Change to another status, without saving the pull; returns the event of it."""
-    kind = rules.kind_of_move(pull, status)
+def _set_status(access: RepoAccess, pull: Pull, status: PullStatus, facts: GitFacts) -> Kind:
+    """Change to another status, without saving the pull; return the kind of its event."""
+    kind = rules.kind_of_transition(pull, status)
     if kind is Kind.PULL_REOPENED:
         rules.check_not_open_already(pull)
-        versions = update_from_tips(pull, by.user, facts)
+        versions = update_from_tips(pull, access.user, facts)
         note_base(pull)
         update_refs_on_commit(pull, write_versions(pull, versions))
-    if kind is Kind.PULL_CLOSED:  # no place in the queue is kept for it
+    if kind is Kind.PULL_CLOSED:  # delete a position that was kept in the merge queue
         MergeAttempt.without_plan(timezone.now()).filter(pull=pull).delete()
     pull.set_status(status)
     return kind
 
 
 def _lock_repos(pull: Pull) -> None:
-    """Lock the fork that the source is in, then the target's repository, as a push to it does.
+    """Lock the source's fork, then the target's repository, in the order of a push to the fork.
 
-    Such a push looks for pulls once it has stored its heads: without the fork's lock the two could
-    miss each other, and the pull would show, and have approved, another head than is merged.
+    Without the fork's lock, a push to it could miss this pull, and this change could miss the push.
+    The pull would then show another head than the one that is merged.
     """
     if pull.is_from_fork and pull.source_repo is not None:
         lock(pull.source_repo)
     lock(pull.repo)
+
+
+# Reviews
+
+
+def create_review(
+    *,
+    access: RepoAccess,
+    pull: Pull,
+    status: str,
+    body: str = "",
+    expected_head_sha: str | None = None,
+) -> Review:
+    """Review the pull's current head. Locks the pull.
+
+    409 `head_changed` if the caller expects another head.
+    """
+    access.require_change(Level.READ)
+    access.check_holds(pull)
+    content = {"status": status, "body": body, **rendered(body)}
+    return _create_review(access, pull, content, expected_head_sha)
+
+
+@final_transaction
+def _create_review(
+    access: RepoAccess, pull: Pull, content: dict[str, Any], expected_head_sha: str | None
+) -> Review:
+    lock(pull)
+    rules.check_head(pull.head_sha, expected_head_sha)
+    if content["status"] == ReviewStatus.APPROVED:
+        keep_head(pull)
+    review = Review.objects.create(
+        pull=pull,
+        **content,
+        commit_sha=pull.head_sha,
+        by_pusher=pull.may_be_pushed_by(access.user),
+        created_by=access.user,
+    )
+    pull.thread.touch()
+    note_uses(pull.repo_id, review.uuid, review.body, by=access.user.pk)
+    note_commits(pull.repo_id, review.body_html)
+    pings, data = pings_of_text(access.repo, review.body_html), {"status": review.status}
+    record(Kind.REVIEW_CREATED, actor=access.user, about=review, data=data, pings=pings)
+    return review
+
+
+def update_review(
+    *,
+    access: RepoAccess,
+    review: Review,
+    status: str | None = None,
+    body: str | None = None,
+    expected_head_sha: str | None = None,
+) -> None:
+    """Change the text or decision of one's own review, or dismiss any review as an admin.
+
+    A decision, even a repeated one, is about the current head. Errors: 403 `role_required` for a
+    dismissal, 403 `not_creator`, 409 `invalid_transition`, `head_changed` as in `create_review`.
+    Locks the pull and the review.
+    """
+    dismisses = status == ReviewStatus.DISMISSED
+    access.require_change(Level.ADMIN if dismisses else Level.READ)
+    values = given(body=body, status=status)
+    _update_review(access, review, values, rendered_for_edit(review, body), expected_head_sha)
+
+
+@transaction.atomic
+def _update_review(
+    access: RepoAccess,
+    review: Review,
+    values: dict[str, Any],
+    html: dict[str, Any],
+    expected_head_sha: str | None,
+) -> None:
+    status, dismisses = values.get("status"), values.get("status") == ReviewStatus.DISMISSED
+    _lock_review(access, review)
+    if status is not None and not dismisses:
+        rules.check_not_dismissed(review)
+    if "body" in values or not dismisses:
+        rules.check_reviewer(review, access.user)
+    rules.check_head(review.pull.head_sha, expected_head_sha)
+    old_html = review.body_html
+    changed = _revise_review(access.user, review, values, html)
+    if not changed:
+        return
+    review.pull.thread.touch()
+    kind = Kind.REVIEW_UPDATED
+    if dismisses and "status" in changed:
+        kind = Kind.REVIEW_DISMISSED
+    data = {"status": review.status, "changed": changed}
+    pings = pings_of_edit(access.repo, review, old_html, review.body_html)
+    record(kind, actor=access.user, about=review, data=data, pings=pings)
+
+
+def _lock_review(access: RepoAccess, review: Review) -> None:
+    access.check_holds(review.pull)
+    lock(review.pull)
+    lock(review)
+
+
+def _revise_review(
+    actor: User, review: Review, values: dict[str, Any], html: dict[str, Any]
+) -> list[str]:
+    """Save the changed fields; return the names of those that the event lists."""
+    status = values.get("status")
+    decides = status not in (None, ReviewStatus.DISMISSED)
+    if decides:
+        values["commit_sha"] = review.pull.head_sha
+    changed = set_changed(review, values)
+    if status == ReviewStatus.APPROVED:
+        keep_head(review.pull)
+    by_pusher = review.pull.may_be_pushed_by(actor)
+    is_new = changed or review.by_pusher != by_pusher or rules.has_decided_since(review)
+    if decides and is_new:
+        review.decided_at, review.by_pusher = timezone.now(), by_pusher
+        changed = changed or ["status"]
+    if review.status == ReviewStatus.DISMISSED and "status" in changed:
+        review.dismissed_by = actor
+    if changed:
+        review.updated_at = timezone.now()
+        stamps = ("by_pusher", "dismissed_by", "decided_at", "updated_at")
+        review.save(update_fields=[*changed, *stamps, *set_html(review, html, changed)])
+        note_uses(review.pull.repo_id, review.uuid, review.body, by=actor.pk)
+        note_commits(review.pull.repo_id, review.body_html)
+    return changed
+
+
+@transaction.atomic
+def delete_review(*, access: RepoAccess, review: Review) -> None:
+    """Delete a review, as its author or as an owner of the repository. 403 `not_creator`. Locks the
+    pull and the review.
+    """
+    access.require_change(Level.READ)
+    _lock_review(access, review)
+    if access.level < Level.OWNER:
+        rules.check_reviewer(review, access.user)
+    forget_uses([review.uuid])
+    review.delete()
+    record(Kind.REVIEW_DELETED, actor=access.user, about=review, data={"status": review.status})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from threading import Thread
@@ -23,7 +23,7 @@ from django.db.models.functions import Lower
 from apps.core.access import Level
 from apps.core.body_limits import body_memory
 from apps.core.controls import CONTROLS, has_controls
-from apps.core.errors import BadRequest, unavailable
+from apps.core.errors import ApiError, BadRequest, Forbidden, unavailable
 from apps.core.locks import give_back_connection, lock
 from apps.core.slots import Hold
 from apps.git.history import distances
@@ -34,6 +34,7 @@ from apps.git.protocol import (
     PushRequest,
     Service,
     report,
+    reported_refs,
     with_refusals,
 )
 from apps.git.refs import new_name_problem, valid_ref_name
@@ -45,7 +46,7 @@ from apps.repos.models import BRANCHES, TAGS, PushJournal, Repo
 from apps.repos.models.protection import glob
 from apps.repos.models.ref import short_name, twin
 from apps.repos.pushes import MOST_NAMED, journal_of, open_journal, settle, stored_heads
-from apps.repos.rules import ZERO, RefMove, longest_chain, names_branches
+from apps.repos.rules import ZERO, RefMove, find_chain, names_branches
 
 MOST_REFS = 20_000
 """Most refs that one push may move. Imports have thousands of tags."""
@@ -66,28 +67,31 @@ SECONDS = 5
 logger = logging.getLogger(__name__)
 
 
-def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
+def receive(*, access: RepoAccess, body: Iterator[bytes]) -> bytes:
     """Carry out a push; return the report that `git push` prints.
 
-    `body` yields the request. Errors: 400 for a malformed push, 503 while the command lists of
+    `body` yields the request. Errors: 400 for a malformed push, 403 if all refs are refused and the
+    client reads no report, 503 while the command lists of
     other pushes fill the memory, those of `accept_refs`, and those that the server raises if the
     client disconnects. Even then, refs that git has moved get their rows.
     """
-    with body_memory.hold(f"person:{by.principal.person_id}") as hold:
+    with body_memory.hold(f"person:{access.principal.person_id}") as hold:
         request, rest = read_commands(reserve_memory(body, hold))
-        return carry_out(by, request, rest, body)
+        return carry_out(access, request, rest, body)
 
 
-def refuse_all(body: Iterator[bytes], reason: str, caller: str) -> bytes:
-    """Refuse every ref of a push for one reason; return the report that `git push` prints.
+def refuse_all(body: Iterator[bytes], error: ApiError, caller: str) -> bytes:
+    """Refuse every ref of a push because of `error`; return the report that `git push` prints.
 
-    Errors: 400 for a malformed push, 503 as in `receive`.
+    Errors: 400 for a malformed push, 503 as in `receive`, `error` if the client reads no report.
     """
     with body_memory.hold(caller) as hold:
         request, _ = read_commands(reserve_memory(body, hold))
         drop(body)
-    refused = [(command.ref, reason) for command in request.commands]
-    return report(refused, sideband=request.sideband) if refused and request.wants_report else b""
+    refused = [(command.ref, error.detail) for command in request.commands]
+    if refused and not request.wants_report:
+        raise error
+    return report(refused, sideband=request.sideband) if refused else b""
 
 
 def reserve_memory(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
@@ -99,33 +103,39 @@ def reserve_memory(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
         yield piece
 
 
-def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[bytes]) -> bytes:
+def carry_out(
+    access: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[bytes]
+) -> bytes:
     """Choose the refs that may move, let git move them, and record the moves. 503 if a move cannot
     be recorded, because another node has moved the ref where the disk did not show it.
     """
-    actor, repo = by.user, by.repo
+    actor, repo = access.user, access.repo
     if not request.commands:
         # git sends an empty list first, to find out whether it may send a large pack.
         return b""
     left, limit = quota.bytes_left(repo)
     too_much = quota.refusals(request, left, limit)
-    push, refused = accept_refs(by, request, stale_moves(repo, request) | too_much)
+    push, refused = accept_refs(access, request, stale_moves(repo, request) | too_much)
     give_back_connection()
     if refused:
-        log_refused(by, refused)
+        log_refused(access, refused)
     if push is None:
         drop(body)
-        return report(refused.items(), sideband=request.sideband) if request.wants_report else b""
+        if not request.wants_report:
+            raise Forbidden("forbidden", f"The push is refused: {listed(refused)}.")
+        return report(refused.items(), sideband=request.sideband)
     accepted = [c for c in request.commands if c.ref not in refused]
     own = [RefMove(repo, c.ref, c.old, c.new, actor) for c in accepted]
     commands = request.without(refused) if refused else request.raw
+    reported: dict[str, bool] = {}
     with Feeder(commands + rest, body) as feeder:
         try:
             answer = run(repo, feeder, quota.most_of_push(left))
+            reported = reported_refs(answer, sideband=request.sideband)
             if UNPACKED in answer or not request.wants_report:
                 quota.add_pushed(repo, feeder.sent)
         finally:
-            doubted = settle(repo=repo, push=push, own=own)
+            doubted = settle(repo=repo, push=push, own=own, reported=reported)
             give_back_connection()
     if doubted:
         raise unavailable()
@@ -134,15 +144,20 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
     return with_refusals(answer, refused.items(), sideband=request.sideband)
 
 
-def log_refused(by: RepoAccess, refused: dict[str, str]) -> None:
-    """Log one line about the refused refs, with the names of at most `MOST_LOGGED`."""
+def log_refused(access: RepoAccess, refused: dict[str, str]) -> None:
+    """Log one line about the refused refs."""
+    logger.info("Refused push to %s by %s: %s", access.repo.path, access.user, listed(refused))
+
+
+def listed(refused: dict[str, str]) -> str:
+    """The refused refs with the reasons as text, at most `MOST_LOGGED` of them."""
     named = [f"{ref[:200]!a} ({refused[ref]})" for ref in [*refused][:MOST_LOGGED]]
     others = f" and {len(refused) - len(named)} more" if len(refused) > len(named) else ""
-    logger.info("Refused push to %s by %s: %s%s", by.repo.path, by.user, ", ".join(named), others)
+    return ", ".join(named) + others
 
 
 def accept_refs(
-    by: RepoAccess, request: PushRequest, stale: dict[str, str]
+    access: RepoAccess, request: PushRequest, stale: dict[str, str]
 ) -> tuple[UUID | None, dict[str, str]]:
     """Choose the refs that may move, and write their moves to the journal.
 
@@ -154,28 +169,31 @@ def accept_refs(
     Errors: 401, 403, 404, 409 `repo_archived`.
     """
     while True:
-        protected = patterns(by.repo)
+        protected = patterns(access.repo)
         refused = refusals(request, protected, stale)
         with transaction.atomic():
-            now = locked_and_renewed(by)
-            if patterns(by.repo) == protected:
+            now = locked_and_renewed(access)
+            if patterns(access.repo) == protected:
                 others = [command for command in request.commands if command.ref not in refused]
-                late = name_clashes(by.repo, others) | outdated_moves(by.repo, others)
+                late = name_clashes(access.repo, others) | outdated_moves(access.repo, others)
+                late |= moved_meanwhile(access.repo, others)
                 refused = all_or_none(request, refused | late)
                 moves = [(c.ref, c.old, c.new) for c in others if c.ref not in refused]
-                push = open_journal(actor=now.user, repo=by.repo, moves=moves) if moves else None
+                push = (
+                    open_journal(actor=now.user, repo=access.repo, moves=moves) if moves else None
+                )
                 return push, refused
 
 
-def locked_and_renewed(by: RepoAccess) -> RepoAccess:
+def locked_and_renewed(access: RepoAccess) -> RepoAccess:
     """Lock the repository, and check again that the caller may push: the request may have been
     slow.
 
     Protecting a branch takes the same lock. A push accepted before that is carried out
     (docs/protections.md).
     """
-    lock(by.repo)
-    now = by.renewed()
+    lock(access.repo)
+    now = access.renewed()
     now.require_change(Level.WRITE)
     return now
 
@@ -200,11 +218,25 @@ def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
 def stale_moves(repo: Repo, request: PushRequest) -> dict[str, str]:
     """Refs that are not at the old value which the push names, with the reason for refusing them.
 
-    git itself compares the old value of a deletion only if it has that object. And a journal step
-    from a value that the ref never had could form a loop of moves that never happened.
+    git itself compares the old value of a deletion only if it has that object.
     """
     moved = [command for command in request.commands if command.old != ZERO]
     present = repo.git.refs() if moved else {}
+    return not_at_old_value(moved, present)
+
+
+def moved_meanwhile(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
+    """Refs that have left their old value since `stale_moves` has read the disk.
+
+    The caller holds the repository's lock. The journal is ordered by these locks, so each step in
+    it says where the ref was: see `find_chain`.
+    """
+    moved = [command for command in commands if command.old != ZERO]
+    present = repo.git.some_refs([command.ref for command in moved])
+    return not_at_old_value(moved, present)
+
+
+def not_at_old_value(moved: Sequence[Command], present: Mapping[str, str]) -> dict[str, str]:
     stale = [command for command in moved if present.get(command.ref) != command.old]
     return {command.ref: STALE for command in stale}
 
@@ -232,7 +264,7 @@ def outdated_moves(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
     unexplained = [
         (c.ref, stored[c.ref], c.old)
         for c in differing
-        if c.ref in stored and longest_chain(stored[c.ref], c.old, steps[c.ref]) is None
+        if c.ref in stored and find_chain(stored[c.ref], c.old, steps[c.ref]) is None
     ]
     git = repo.git.within(SECONDS)
     pairs = [(head, old) for _, head, old in unexplained if old != ZERO]

@@ -17,8 +17,8 @@ from django.http import HttpRequest
 
 from apps.accounts.principal import Principal
 from apps.core.errors import TooMany
+from apps.core.requests import address_of
 from apps.core.slots import ALL, Limits, Slots
-from apps.site.addresses import address_of
 
 if TYPE_CHECKING:
     from apps.repos.http.shared_slots import SharedSlots

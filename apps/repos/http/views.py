@@ -144,7 +144,7 @@ def receive_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) -
         return answer
     check_content_type(request, Service.RECEIVE_PACK)
     pieces = streams.pieces(request)
-    return streams.PushAnswer(push.receive(by=access, body=pieces), pieces, held)
+    return streams.PushAnswer(push.receive(access=access, body=pieces), pieces, held)
 
 
 def refused_push(
@@ -164,7 +164,7 @@ def refused_push(
         if not 0 < int(request.META.get("CONTENT_LENGTH") or 0) <= SMALL_PUSH:
             raise error from None
         pieces = iter([streams.collected(pieces, SMALL_PUSH, held, caller)])
-    report = push.refuse_all(pieces, error.detail, caller)
+    report = push.refuse_all(pieces, error, caller)
     return streams.PushAnswer(report, pieces, held)
 
 

@@ -3,7 +3,7 @@
 Pushes and merges store all that lists and records need of git, so that these never run git.
 """
 
-from apps.repos.models.commit import CommitSearch, NamedCommit
+from apps.repos.models.commit import CommitPush, CommitSearch, NamedCommit
 from apps.repos.models.fork import Fork, ForkQuerySet, ForkStatus
 from apps.repos.models.protection import (
     MOST_PROTECTIONS,
@@ -19,6 +19,7 @@ from apps.repos.models.ref import UNREAD, PushJournal, Ref, RefQuerySet
 from apps.repos.models.repo import (
     BRANCHES,
     HEAD_DUE,
+    PUSHES_DUE,
     RANK,
     TAGS,
     UNTIDY,
@@ -34,12 +35,14 @@ __all__ = [
     "HEAD_DUE",
     "MOST_PROTECTIONS",
     "PATTERN_MAX",
+    "PUSHES_DUE",
     "RANK",
     "REQUIRED_MAX",
     "TAGS",
     "UNREAD",
     "UNTIDY",
     "Approver",
+    "CommitPush",
     "CommitSearch",
     "Fork",
     "ForkQuerySet",

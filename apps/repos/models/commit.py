@@ -1,7 +1,8 @@
-"""Names of commits in texts, and which commits they are: what reads use instead of git."""
+"""Commits that texts name, and the accounts that pushed commits: read instead of asking git."""
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
@@ -51,3 +52,30 @@ class CommitSearch(models.Model):
 
     def __str__(self) -> str:
         return f"search {self.done} of {self.wanted} in {self.repo_id}"
+
+
+class CommitPush(models.Model):
+    """The first push that brought a commit to a repository, and the account that made it.
+
+    The worker stores it soon after the push; see apps/browse/pushers.py. Commits without a row have
+    an unknown pusher.
+    """
+
+    repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="commit_pushes")
+    sha = models.CharField(max_length=NAME_MAX)
+    pushed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,  # nothing asks for the commits of a person
+    )
+    pushed_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "commit pushes"
+        constraints = [
+            models.UniqueConstraint(fields=["sha", "repo"], name="commit_push_in_repo"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.sha[:7]} pushed by {self.pushed_by_id}"

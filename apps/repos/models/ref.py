@@ -157,6 +157,8 @@ class PushJournal(models.Model):
     """Whether the ref has left the value at which this step begins. If it returns, git may still
     make the step, whose actor is then known; it is not part of a chain with other steps.
     """
+    is_made = models.BooleanField(default=False, db_default=False)
+    """Whether git has reported that it has made the step."""
 
     class Meta:
         indexes = [models.Index(fields=["repo", "full_name", "id"], name="journal_of_a_ref")]

@@ -38,6 +38,15 @@ class Visibility(StrEnum):
 
 UNTIDY = Q(tidied_at=None) | Q(tidied_at__lt=F("pushed_at"))
 """Repositories that were pushed to since they were last tidied."""
+PUSHES_DUE = (
+    Q(pushes_read_at=None, pushed_at__isnull=False)
+    | Q(pushes_read_at__lt=F("pushed_at"))
+    | Q(pushes_read_at__gt=F("pushed_at"))
+)
+"""Repositories with pushes whose commits are not stored as `CommitPush` yet.
+
+Two comparisons, because clocks of servers differ: a later push may have an earlier time.
+"""
 SHOWN = Q(visibility__in=[Visibility.PUBLIC.value, Visibility.INTERNAL.value])
 """Repositories that people outside the owner's space may read."""
 REPO_ROW = (
@@ -187,6 +196,10 @@ class Repo(models.Model):
     pushed_at = models.DateTimeField(null=True)
     tidied_at = models.DateTimeField(null=True)
     """The last time its folder was packed; see apps/repos/jobs.py."""
+    pushes_read_to = models.BigIntegerField(default=0, db_default=0)
+    """The id of the last event that was read for `CommitPush`; see apps/browse/pushers.py."""
+    pushes_read_at = models.DateTimeField(null=True)
+    """The `pushed_at` up to which these events were read."""
     disk_bytes = models.BigIntegerField(default=0, db_default=0)
     """The size of its folder when it was last measured; see apps/repos/quota.py."""
     created_at = models.DateTimeField(default=timezone.now)
@@ -206,6 +219,7 @@ class Repo(models.Model):
         indexes = [
             models.Index(fields=["pushed_at"], condition=UNTIDY, name="repo_to_tidy"),
             models.Index(fields=["id"], condition=HEAD_DUE, name="repo_head_due"),
+            models.Index(fields=["pushed_at"], condition=PUSHES_DUE, name="repo_pushes_due"),
             models.Index(fields=["visibility"], condition=SHOWN, name="repo_shown"),
             models.Index(fields=["slug"], name="repo_by_slug", opclasses=["varchar_pattern_ops"]),
         ]
@@ -226,6 +240,11 @@ class Repo(models.Model):
     def api_path(self) -> str:
         """`/teams/acme/repos/api`, below the API's prefix."""
         return f"/{self.owner.path}/repos/{self.slug}"
+
+    @property
+    def pushes_due(self) -> bool:
+        """Whether it fulfils `PUSHES_DUE`."""
+        return self.pushed_at != self.pushes_read_at and self.pushed_at is not None
 
     @property
     def git(self) -> GitRepo:

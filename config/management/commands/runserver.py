@@ -1,6 +1,6 @@
-"""`manage.py runserver`: daphne's development server, as Channels has it, with the live stream.
+"""`manage.py runserver`: daphne's development server, with the live stream.
 
-daphne is no installed app: that would load Twisted, and install its reactor, in every command.
+daphne is not an installed app, which would load Twisted and its reactor in every command.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from config.static import collect
 
 class Command(runserver.Command):  # type: ignore[misc] # daphne has no types
     def inner_run(self, *args: Any, **options: Any) -> None:
-        """Serve. Links and stream frames carry the address that the server was started on."""
+        """Serve. Links and stream frames use the address of the server."""
         settings.HOST, settings.PORT = self.addr, int(self.port)
         collect()
         super().inner_run(*args, **options)

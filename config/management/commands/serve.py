@@ -1,4 +1,4 @@
-"""`manage.py serve`: the embedded mode, all of Guildhall from one command."""
+"""`manage.py serve`: the embedded mode, all of Guildhall by one command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from config.server import Server, end_at_once, listen
 from config.static import collect
 
 FIRST_USER = """\
-Guildhall is new here, so there is a first user. This is shown once:
+This is a new installation. Its first user, shown only once:
     username  {username}
     password  {password}
     token     {token}
@@ -53,9 +53,9 @@ class Command(BaseCommand):
         server.run()
 
     def listen(self) -> socket:
-        """Listen before anything else happens, so that a taken port changes nothing.
+        """Listen before anything else: if the port is taken, nothing has been changed.
 
-        Links and stream frames carry the address that is known from here.
+        Links and stream frames use this address from now on.
         """
         try:
             listening = listen(settings.HOST, settings.PORT)
@@ -68,19 +68,21 @@ class Command(BaseCommand):
         return listening
 
     def welcome(self, address: str) -> None:
-        """Make the first user and show its secrets, unless there are users."""
+        """Create the first user and print its secrets, unless there are users."""
         if User.objects.exists():
             return
         password = secrets.token_urlsafe(12)
-        admin = actions.create_user(by=None, username="admin", password=password, is_staff=True)
-        _, token = actions.create_token(by=None, owner=admin, name="first token")
+        admin = actions.create_user(
+            principal=None, username="admin", password=password, is_staff=True
+        )
+        _, token = actions.create_token(principal=None, owner=admin, name="first token")
         self.stdout.write(
             FIRST_USER.format(username=admin, password=password, token=token, address=address)
         )
 
 
 def load_application() -> Any:
-    """The ASGI application, and the worker's thread beside it whatever the database."""
+    """The ASGI application. The worker runs in a thread beside it with any database."""
     from config.asgi import application
 
     worker.start()

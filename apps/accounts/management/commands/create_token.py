@@ -28,5 +28,5 @@ class Command(command.Command):
     def run(self, **options: Any) -> str:
         user = named_user(options["user"])
         values = {"name": options["name"], "expires_at": options["expires_in"]}
-        _, text = create_token(by=None, owner=user, **validated(CreateToken(), values))
+        _, text = create_token(principal=None, owner=user, **validated(CreateToken(), values))
         return text

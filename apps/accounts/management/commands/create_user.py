@@ -29,7 +29,7 @@ class Command(command.Command):
     def run(self, **options: Any) -> str:
         password = sys.stdin.readline().rstrip("\n") if options["password_stdin"] else None
         user = create_user(
-            by=None,
+            principal=None,
             username=options["name"],
             email=options["email"],
             is_staff=options["staff"],

@@ -23,5 +23,5 @@ class Command(command.Command):
         token = tokens.filter(uuid=uuid.UUID(options["uuid"])).first()
         if token is None:
             raise ValueError(f"There is no token {options['uuid']}.")
-        revoke_token(by=None, token=token)
+        revoke_token(principal=None, token=token)
         return f"Revoked {token.token_prefix}… of {token.user.username}."

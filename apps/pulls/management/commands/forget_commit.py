@@ -5,27 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from django.db import transaction
 
 from apps.core.command import Command as OurCommand
 from apps.git.repo import is_sha
 from apps.git.run import GitError
 from apps.pulls.actions.forgetting import forget_commit
-from apps.pulls.forgetting import find
 from apps.repos.models import Repo
 
 
 class Command(OurCommand):
     help = (
-        "Remove a commit that should never have been pushed, and all that only it leads to, so that"
-        " neither git nor the API has it any more. First replace the secret that it holds: whoever "
-        "has seen it keeps it, and so do clones and forks, which have stores of their own (name "
-        "each of them here as well). Then take the commit out of all branches and tags, and close "
-        "pulls that have it; until then this refuses and says which. It drops the refs that no "
-        "client is shown (former heads of pulls, approved commits), removes every object of the "
-        "repository that nothing leads to, and forgets the answers that are stored. Pushes and "
-        "merges wait meanwhile, on a large repository for minutes, on SQLite all writes of the "
-        "site. Backups keep the commit. An event commit-forgotten says that it was done."
+        "Remove a commit that should never have been pushed, such as one with a secret, and all "
+        "objects that only it reaches. Neither git nor the API has them afterwards. First replace "
+        "the secret, because people who have read it keep it, and so do clones and forks: a fork "
+        "has objects of its own, and needs this command too. Then remove the commit from all "
+        "branches and tags, and close the pulls that contain it; until then the command refuses "
+        "and names them. It deletes hidden refs (former heads of pulls, approved commits), all "
+        "unreachable objects of the repository, and all cached answers. Pushes and merges wait "
+        "meanwhile, on a large repository for minutes; on SQLite all writes of the site wait. "
+        "Backups keep the commit. The event commit-forgotten records the removal."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -34,32 +32,22 @@ class Command(OurCommand):
         )
         parser.add_argument("sha", help="the full name of the commit, 40 hexadecimal digits")
         parser.add_argument(
-            "--dry-run", action="store_true", help="say what would go, change nothing"
+            "--dry-run", action="store_true", help="print what would be deleted, and change nothing"
         )
 
     def run(self, **options: Any) -> str:
         repo, sha = repo_at(options["path"]), options["sha"].lower()
         if not is_sha(sha):
-            raise CommandError("A commit has a name of 40 hexadecimal digits here.")
+            raise CommandError("The commit must be a full name of 40 hexadecimal digits.")
+        dry_run: bool = options["dry_run"]
         try:
-            if not options["dry_run"]:
-                return "\n".join(
-                    [
-                        *map(gone, forget_commit(repo=repo, sha=sha)),
-                        f"{sha} is gone from {repo.path}",
-                    ]
-                )
-            with transaction.atomic():
-                found = find(repo, sha)
+            names = forget_commit(repo=repo, sha=sha, dry_run=dry_run)
         except GitError as error:
             raise CommandError(f"{repo.path}: {error}") from error
-        if found.obstacles:
-            raise CommandError(". ".join(found.obstacles))
-        return "\n".join([*map(gone, sorted(found.hidden)), f"{sha} would go; nothing has changed"])
-
-
-def gone(name: str) -> str:
-    return f"dropped: {name}"
+        verb, end = "deleted", f"{sha} is gone from {repo.path}"
+        if dry_run:
+            verb, end = "would delete", f"{sha} would be removed; nothing has changed"
+        return "\n".join([*(f"{verb}: {name}" for name in names), end])
 
 
 def repo_at(path: str) -> Repo:

@@ -1,6 +1,4 @@
-"""The bodies of threads, pulls, replies and reviews that events are about, for
-`settings.EVENT_BODIES`.
-"""
+"""The bodies of the threads, pulls, replies and reviews of events (`settings.EVENT_BODIES`)."""
 
 from __future__ import annotations
 
@@ -25,52 +23,51 @@ from apps.threads.references import LinkTarget, Text, link_targets
 from apps.threads.serializers import shown_replies
 
 LONGEST = 32 * 1024
-"""Characters of a body and of its HTML; of a longer one the event only says where it is."""
+"""Most characters of a body, and of its HTML. For a longer body, events only have its address."""
 CREATED = {Kind.THREAD_CREATED, Kind.PULL_CREATED, Kind.REPLY_CREATED, Kind.REVIEW_CREATED}
 OF_REPLIES = {Kind.REPLY_CREATED, Kind.REPLY_UPDATED, Kind.REPLY_DELETED}
-"""The kinds that come with the whole reply, so that a page can show it as it is now."""
+"""The kinds that include the reply's record, so that pages can show its current state."""
 LinkTargets = Mapping[tuple[int, str], LinkTarget]
 
 
 def event_bodies(
     events: Sequence[EventRow], principals: Collection[Principal], base: str, *, renew: bool
 ) -> dict[Principal, Bodies]:
-    """See `EventBodies`. Those by whom a body was written have it, as it is now."""
-    texts = _texts([event for event in events if _tells_of_a_body(event)])
+    """See `EventBodies`. Events about a body have its current HTML."""
+    texts = _texts([event for event in events if _has_body(event)])
     replies = _replies([event for event in events if event.kind in OF_REPLIES])
     targets = link_targets(texts.values(), base, Repo.objects.all())
     others = {target.repo_id for target in targets.values() if target.repo_id is not None}
-    seen = {one: _readable(one, others, renew=renew) for one in principals}
-    shown = {
-        readable: _written(_shown(texts, targets, readable), replies)
-        for readable in set(seen.values())
+    readable = {principal: _readable(principal, others, renew=renew) for principal in principals}
+    bodies = {
+        repos: _written(_with_links(texts, targets, repos), replies)
+        for repos in set(readable.values())
     }
-    return {one: shown[readable] for one, readable in seen.items()}
+    return {principal: bodies[repos] for principal, repos in readable.items()}
 
 
 def _written(html: Mapping[int, str], replies: Mapping[int, dict[str, Any]]) -> Bodies:
-    """Each body with the record of its reply, if it is one."""
+    """Event's id -> its body, with the record if it is of a reply."""
     ids = html.keys() | replies.keys()
     return {event: EventBody(html.get(event), replies.get(event)) for event in ids}
 
 
-def _tells_of_a_body(event: EventRow) -> bool:
-    wanted = event.kind in CREATED or event.kind in OF_REPLIES
-    return wanted or "body" in event.data.get("changed", ())
+def _has_body(event: EventRow) -> bool:
+    """Whether the event is about a body that was written, or a reply."""
+    is_kind = event.kind in CREATED or event.kind in OF_REPLIES
+    return is_kind or "body" in event.data.get("changed", ())
 
 
 def _replies(events: Sequence[EventRow]) -> dict[int, dict[str, Any]]:
-    """The records of the replies that these events are about, as far as readers see them; two
-    queries.
-    """
+    """Event's id -> the record of its reply, if readers can see it; two queries."""
     numbers = _numbers(events)
-    found = shown_replies(numbers) if numbers else {}
+    records = shown_replies(numbers) if numbers else {}
     keys = ((event.id, (event.thread_id, event.target["number"])) for event in events)
-    return {event: found[key] for event, key in keys if key in found}
+    return {event: records[key] for event, key in keys if key in records}
 
 
 def _numbers(events: Sequence[EventRow]) -> Mapping[int, set[int]]:
-    """The numbers of the replies that these events are about, by the id of their thread."""
+    """Thread's id -> the numbers of the replies of these events."""
     numbers = defaultdict[int, set[int]](set)
     for event in events:
         if event.thread_id is not None:
@@ -79,7 +76,10 @@ def _numbers(events: Sequence[EventRow]) -> Mapping[int, set[int]]:
 
 
 def _readable(principal: Principal, repos: Collection[int], *, renew: bool) -> frozenset[int]:
-    """Which of these repositories the principal may read now; no query for none."""
+    """The repositories among these that the principal may read; no query without repositories.
+
+    `renew`: read the principal again first.
+    """
     if not repos:
         return frozenset()
     now = principal.renewed() if renew else principal
@@ -89,48 +89,49 @@ def _readable(principal: Principal, repos: Collection[int], *, renew: bool) -> f
     return frozenset(rows.values_list("pk", flat=True))
 
 
-def _shown(
+def _with_links(
     texts: Mapping[int, Text], targets: LinkTargets, readable: frozenset[int]
 ) -> dict[int, str]:
-    """These texts, with links to other repositories only if those are among `readable`."""
+    """These texts with their links, without links to repositories that are not readable."""
     urls = defaultdict[int, dict[str, str]](dict)
-    for (home, text), target in targets.items():
+    for (home, reference), target in targets.items():
         if target.repo_id is None or target.repo_id in readable:
-            urls[home][text] = target.url
+            urls[home][reference] = target.url
     return {
         event: markdown.with_links(html, urls[repo.pk]) for event, (repo, html) in texts.items()
     }
 
 
 def _texts(events: Sequence[EventRow]) -> dict[int, Text]:
-    """What `markdown.render` made of each event's body, with its repository; a query for each sort
-    of text, and one for the repositories.
+    """Event's id -> the repository and the stored HTML of its body.
+
+    One query for each kind of text, and one for the repositories.
     """
-    kept = dict([*_of_threads(events), *_of_replies(events), *_of_reviews(events)])
-    ids = {event.repo_id for event in events if event.id in kept and event.repo_id}
+    html_of = dict([*_of_threads(events), *_of_replies(events), *_of_reviews(events)])
+    ids = {event.repo_id for event in events if event.id in html_of and event.repo_id}
     rows = Repo.objects.select_related("owner_team", "owner_user").filter(pk__in=ids)
     repos: dict[int | None, Repo] = {repo.pk: repo for repo in rows} if ids else {}
     return {
-        event.id: (repos[event.repo_id], kept[event.id])
+        event.id: (repos[event.repo_id], html_of[event.id])
         for event in events
-        if event.id in kept and event.repo_id in repos
+        if event.id in html_of and event.repo_id in repos
     }
 
 
 def _of_threads(events: Sequence[EventRow]) -> Iterator[tuple[int, str]]:
     about = [event for event in events if event.target["kind"] in {"thread", "pull"}]
     ids = {event.thread_id for event in about if event.thread_id}
-    known = _kept(Thread.objects.existing().filter(pk__in=ids), "pk") if ids else {}
-    return ((event.id, known[key]) for event in about if (key := (event.thread_id,)) in known)
+    html_of = _stored_html(Thread.objects.existing().filter(pk__in=ids), "pk") if ids else {}
+    return ((event.id, html_of[key]) for event in about if (key := (event.thread_id,)) in html_of)
 
 
 def _of_replies(events: Sequence[EventRow]) -> Iterator[tuple[int, str]]:
     about = [event for event in events if event.target["kind"] == "reply"]
     numbers = _numbers(about)
     rows = Reply.objects.live().filter(named_replies(numbers), thread__deleted_at=None)
-    known = _kept(rows, "thread", "number") if numbers else {}
+    html_of = _stored_html(rows, "thread", "number") if numbers else {}
     keys = ((event.id, (event.thread_id, event.target["number"])) for event in about)
-    return ((event, known[key]) for event, key in keys if key in known)
+    return ((event, html_of[key]) for event, key in keys if key in html_of)
 
 
 def _of_reviews(events: Sequence[EventRow]) -> Iterator[tuple[int, str]]:
@@ -140,21 +141,22 @@ def _of_reviews(events: Sequence[EventRow]) -> Iterator[tuple[int, str]]:
         if event.target["kind"] == "review"
     }
     uuids = {uuid for (uuid,) in about.values()}
-    known = _kept(Review.objects.filter(uuid__in=uuids), "uuid") if uuids else {}
-    return ((event, known[key]) for event, key in about.items() if key in known)
+    html_of = _stored_html(Review.objects.filter(uuid__in=uuids), "uuid") if uuids else {}
+    return ((event, html_of[key]) for event, key in about.items() if key in html_of)
 
 
-def _kept(rows: QuerySet[Any, Any], *key: str) -> dict[tuple[Any, ...], str]:
-    """What `markdown.render` makes of the bodies of these rows that are not too long, by these
-    columns.
+def _stored_html(rows: QuerySet[Any, Any], *key: str) -> dict[tuple[Any, ...], str]:
+    """The columns `key` of these rows -> the HTML of their body, without those that are too long.
+
+    A body whose stored HTML is from an older renderer is rendered again.
     """
     size = rows.annotate(size=Length("body"), html_size=Length("body_html"))
     short = size.filter(size__gt=0, size__lte=LONGEST, html_size__lte=LONGEST)
-    present = When(html_version=markdown.VERSION, then=Value("", TextField()))
-    stale = Case(present, default=F("body"))
-    found = {}
-    for *values, kept, text in short.annotate(stale=stale).values_list(*key, "body_html", "stale"):
-        kept = markdown.render(text) if text else kept
-        if len(kept) <= LONGEST:
-            found[tuple(values)] = kept
-    return found
+    is_current = When(html_version=markdown.VERSION, then=Value("", TextField()))
+    stale = Case(is_current, default=F("body"))
+    html_of = {}
+    for *values, html, body in short.annotate(stale=stale).values_list(*key, "body_html", "stale"):
+        html = markdown.render(body) if body else html
+        if len(html) <= LONGEST:
+            html_of[tuple(values)] = html
+    return html_of

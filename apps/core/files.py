@@ -1,0 +1,70 @@
+"""Stored files in answers: their headers and their pieces. Files in forms are refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import IO, Any
+from wsgiref.util import FileWrapper
+
+from django.core.files.uploadhandler import FileUploadHandler, StopUpload
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest
+from django.utils.http import content_disposition_header
+
+from apps.core.conditional import CACHE_CONTROL
+
+PIECE = 65536
+
+
+class AsyncPieces:
+    """An open file for an ASGI server: Django would first read all of a synchronous one."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while piece := await asyncio.to_thread(self.file.read, PIECE):
+            yield piece
+
+    def close(self) -> None:
+        """Django calls this at the end of the response."""
+        self.file.close()
+
+
+def pieces_of(file: IO[bytes], request: HttpRequest) -> AsyncPieces | FileWrapper:
+    """The file from its current position, for a `StreamingHttpResponse`, which closes it."""
+    is_async = isinstance(request, ASGIRequest)
+    return AsyncPieces(file) if is_async else FileWrapper(file, PIECE)
+
+
+INERT = {
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": CACHE_CONTROL,
+}
+"""A browser that opens such content runs no script, loads nothing and guesses no other type."""
+
+
+def inert_headers(
+    content_type: str, filename: str = "", *, is_attachment: bool = False
+) -> dict[str, str]:
+    """`INERT`, the content type and, if there is a filename, a Content-Disposition."""
+    disposition = content_disposition_header(is_attachment, filename)
+    named = {"Content-Disposition": disposition} if disposition else {}
+    return {"Content-Type": content_type, **INERT, **named}
+
+
+class NoFiles(FileUploadHandler):
+    """Stops reading a form at the first file, because no page accepts files: Django would write a
+    file of any size to disk before it knows who sends it.
+    """
+
+    def new_file(self, *args: Any, **kwargs: Any) -> None:
+        raise StopUpload(connection_reset=True)
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
+        """Never called."""
+
+    def file_complete(self, file_size: int) -> None:
+        """Never called."""

@@ -1,0 +1,321 @@
+"""The heads of pulls: source branches here and in forks, and the refs that keep their commits.
+
+The source of a pull from a fork is its copy in the target's repository, `refs/pull/<n>/head`. A
+move of the fork's branch counts as a move of that ref, if `may_move` allows it. All other code
+therefore treats pulls from forks like pulls from branches.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import groupby
+
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.accounts.principal import ANONYMOUS, Principal
+from apps.core.access import Level
+from apps.core.errors import Invalid
+from apps.core.json import quoted
+from apps.core.statements import Parameter, Statement
+from apps.git.cache import GitFacts
+from apps.git.repo import DiffStat, GitRepo, approved_ref, pull_ref, version_ref
+from apps.git.run import GitError
+from apps.pulls.models import IS_ACTIVE, GitState, Pull, PullVersion
+from apps.pulls.rules import takes_changes
+from apps.pulls.versions import NewVersion, contents_if_told, mark_complete, new_versions
+from apps.repos.access import RepoAccess, access_to
+from apps.repos.commits import seek_commits
+from apps.repos.models import RANK, Ref, Repo, Visibility
+from apps.repos.queries import named_source
+from apps.repos.rules import ZERO, RefMove
+
+PULL_REF = re.compile(r"refs/pull/([0-9]{1,18})/head")
+
+
+def find_source(access: RepoAccess, text: str) -> tuple[Repo, str]:
+    """The repository and the branch that a `source_branch` names.
+
+    A plain name is a branch of this repository. A prefix names the owner of a fork:
+    `users/bob:topic`, `bob:topic`, `teams/core:topic`; it may also be the owner of this repository.
+    422 `source_not_found`, with the same text for a fork that does not exist and for one that
+    the caller may not read; 403 `role_required` for a fork that the caller may only read.
+    """
+    repo = access.repo
+    source, branch = named_source(repo, text)
+    if source == repo:
+        return repo, branch
+    source_access = None if source is None else access_to(access.principal, source)
+    if source_access is None or source_access.level < Level.READ:
+        raise Invalid("source_not_found", f"{quoted(text, 300)} names no branch that you can read.")
+    source_access.check_open(writing=False)
+    source_access.require(Level.WRITE)
+    return source_access.repo, branch
+
+
+def pull_number(full_name: str) -> int | None:
+    """The number of the pull whose head this ref is; None for another ref."""
+    match = PULL_REF.fullmatch(full_name)
+    return int(match[1]) if match else None
+
+
+def may_move(fork: Repo, target: Repo, by: User | None, pusher: User | None) -> bool:
+    """Whether a move of a fork's branch may update the target's pulls.
+
+    `by`: the person who pushes the branch, or reopens a pull from it; `pusher`: the person who
+    pushed the branch. None is treated as an anonymous person. `by` may if they can read the target
+    and write to the fork. If everybody who can read the target can also read the fork, the commits
+    are no secret, and it is enough that `pusher` can read the target. A target that is archived, or
+    whose owner is inactive, is never updated.
+    """
+    if not takes_changes(target):
+        return False
+    if _level(by, target) >= Level.READ and _level(by, fork) >= Level.WRITE:
+        return True
+    return _is_open_to_readers(fork, target) and _level(pusher, target) >= Level.READ
+
+
+def _level(person: User | None, repo: Repo) -> Level:
+    is_known = person is not None and person.is_active
+    return access_to(Principal(person) if is_known else ANONYMOUS, repo).level
+
+
+def _is_open_to_readers(fork: Repo, target: Repo) -> bool:
+    """Whether everybody who may read the target may read the fork."""
+    is_inactive = fork.owner_team is not None and not fork.owner_team.is_active
+    if is_inactive or fork.visibility == Visibility.PRIVATE:
+        return False
+    return RANK[fork.visibility] >= RANK[target.visibility]
+
+
+def takes_tip(pull: Pull, tip: Ref, by: User) -> bool:
+    """Whether a pull that this person opens or reopens takes the tip of its source as its head.
+
+    A new pull always does, because `find_source` has checked write access to the fork.
+    """
+    if pull._state.adding or not pull.is_from_fork or pull.source_repo is None:
+        return True
+    is_head = tip.sha == pull.head_sha
+    return is_head or may_move(pull.source_repo, pull.repo, by, tip.pushed_by)
+
+
+def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo, list[RefMove]]]:
+    """Moves of a fork's branches as moves of `refs/pull/<n>/head`, for each repository with pulls
+    from these branches. `take_moves` selects those that the pulls follow.
+    """
+    if fork.upstream_id is None:
+        return
+    names = [move.name for move in moves if move.is_branch]
+    pulls = Pull.objects.filter(IS_ACTIVE, source_repo=fork, source_branch__in=names)
+    people = ("repo__owner_team", "repo__owner_user")
+    elsewhere = pulls.exclude(repo=fork).select_related(*people).order_by("repo_id", "number")
+    for _, group in groupby(elsewhere, key=lambda pull: pull.repo_id):
+        of_target = list(group)
+        target = of_target[0].repo
+        yield (
+            target,
+            [
+                RefMove(target, pull.source_ref, move.old, move.new, move.actor)
+                for move in moves
+                for pull in of_target
+                if move.is_branch and pull.source_branch == move.name
+            ],
+        )
+
+
+def take_moves(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> list[RefMove]:
+    """The moves from `pull_ref_moves` by people who may move the target's pulls now (`may_move`).
+
+    Fetches the new commits into the target first. The deletion of a branch is left out: its pulls
+    keep their heads.
+    """
+    allowed = _allowed_actors(fork, target, moves)
+    taken = [move for move in moves if move.actor in allowed and move.new != ZERO]
+    for sha in dict.fromkeys(move.new for move in taken):
+        _fetch(fork, target, sha)
+    return taken
+
+
+def mark_moved(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> None:
+    """Set or clear `source_moved` of the pulls of these moves.
+
+    It is set if somebody who may not update the pull made the last move, to another commit than the
+    pull's head. The caller holds the target's lock.
+    """
+    last = {number: move for move in moves if (number := pull_number(move.full_name))}
+    allowed = _allowed_actors(fork, target, last.values())
+    for pull in target.pulls.filter(IS_ACTIVE, number__in=last):
+        move = last[pull.number]
+        moved = move.actor not in allowed and move.new != pull.head_sha
+        if moved != pull.source_moved:
+            Pull.objects.filter(pk=pull.pk).update(source_moved=moved)
+
+
+def _allowed_actors(fork: Repo, target: Repo, moves: Iterable[RefMove]) -> set[User | None]:
+    """The actors of these moves who may move the target's pulls."""
+    actors = {move.actor for move in moves}
+    return {actor for actor in actors if may_move(fork, target, actor, actor)}
+
+
+def fetch_commit(pull: Pull, sha: str) -> None:
+    """Fetch a commit and its history from the fork into the target's repository, unless present.
+
+    Creates no ref, because a push may still be refused. If git fails, the next push or the merge
+    tries again; until then the pull's statistics are 0.
+    """
+    if pull.is_from_fork and pull.source_repo is not None:
+        _fetch(pull.source_repo, pull.repo, sha)
+
+
+def _fetch(source: Repo, target: Repo, sha: str) -> None:
+    with suppress(GitError):
+        if not target.git.has_commit(sha):
+            target.git.fetch_objects(source.git, sha)
+
+
+UPDATE_TRIES = 3
+HEAD = Statement(
+    lambda: Pull.objects.filter(pk=Parameter("pk")).values_list("number", "repo_id", "head_sha")
+)
+logger = logging.getLogger(__name__)
+
+
+def state_between(pull: Pull, base: str | None, head: str | None, facts: GitFacts) -> GitState:
+    """The state of a pull with these tips.
+
+    git is not asked about the stored tips again, unless it could not compare them before.
+    """
+    is_unchanged = (base, head) == (pull.base_sha, pull.head_sha)
+    if is_unchanged and pull.commit_count:
+        return GitState(head, base, pull.statistics)
+    return GitState(head, base, read_statistics(pull.repo.git, base, head, facts))
+
+
+def read_statistics(git: GitRepo, base: str | None, head: str | None, facts: GitFacts) -> DiffStat:
+    """The numbers of commits, lines and files; zeros if a tip is missing or git cannot tell.
+
+    The contents of a new version already include them.
+    """
+    if base is None or head is None:
+        return DiffStat(0)
+    if facts.knows(contents_if_told, git, base, head):
+        contents = facts.ask(contents_if_told, git, base, head)
+        if contents is not None:
+            return contents.statistics
+    return facts.ask(statistics_if_told, git, base, head)
+
+
+def statistics_if_told(git: GitRepo, base: str, head: str) -> DiffStat:
+    """The statistics; zeros if git cannot tell."""
+    try:
+        return git.diff_stat(base, head)
+    except GitError:
+        return DiffStat(0, too_large=True)
+
+
+def read_tips(pull: Pull, by: User) -> GitFacts:
+    """Ask git the questions of `update_from_tips` before any lock. Changes no row."""
+    facts = GitFacts()
+    state_at_tips(pull, by, facts)
+    return facts
+
+
+def update_from_tips(pull: Pull, by: User, facts: GitFacts) -> list[NewVersion]:
+    """Set the head, base and statistics of a pull that this person opens, without saving it.
+
+    Returns the versions to write when the pull is saved: one if there is a new head. The head stays
+    if the source branch does not exist, or if the pull may not take its tip (`takes_tip`).
+    """
+    update = state_at_tips(pull, by, facts)
+    pull.set_git_state(update.state)
+    pull.head_pushed_by_id, pull.source_moved = update.pushed_by_id, update.source_moved
+    pull.last_version += len(update.versions)
+    return update.versions
+
+
+@dataclass(frozen=True)
+class TipUpdate:
+    """The new values of a pull that takes the stored tips of its branches."""
+
+    state: GitState
+    pushed_by_id: int | None
+    """The person who pushed the head."""
+    source_moved: bool
+    versions: list[NewVersion]
+
+
+def state_at_tips(pull: Pull, by: User, facts: GitFacts) -> TipUpdate:
+    """The values of a pull at the tips that are stored now. Writes nothing."""
+    source, target = pull.tip_refs()
+    moved = pull.source_moved
+    if source is not None:
+        moved = not takes_tip(pull, source, by)
+        source = None if moved else source
+    head, pushed_by_id = pull.head_sha, pull.head_pushed_by_id
+    if source is not None:
+        fetch_commit(pull, source.sha)
+    new_heads = []
+    if source is not None and source.sha != head:
+        head, pushed_by_id = source.sha, source.pushed_by_id
+        new_heads = [(head, pushed_by_id)]
+    base = target.sha if target is not None and head is not None else None
+    versions = new_versions(pull, base, new_heads, facts)
+    return TipUpdate(state_between(pull, base, head, facts), pushed_by_id, moved, versions)
+
+
+def update_refs_on_commit(pull: Pull, new: Sequence[PullVersion] = ()) -> None:
+    """After the commit, update `refs/pull/<n>/head` and create the refs of these new versions.
+
+    The refs keep the commits when the branch is deleted. They are written after the commit because
+    a rollback would not undo them. If that fails, the next push of the branch updates the head's
+    ref, and the worker creates the refs of versions.
+    """
+    git, pull_id, versions = pull.repo.git, pull.pk, [*new]
+    # A lambda, because Django logs the name of a callback that fails, and a partial has none.
+    transaction.on_commit(lambda: update_refs(git, pull_id, versions), robust=True)
+
+
+def update_refs(git: GitRepo, pull_id: int, new: Sequence[PullVersion]) -> None:
+    """Point the pull's ref to the stored head, and create the refs of new versions.
+
+    Tries again if another process moves the head or the ref meanwhile.
+    """
+    for _ in range(UPDATE_TRIES):
+        number, repo_id, head = HEAD.one(pk=pull_id)
+        refs = {version_ref(number, version.version): version.head_sha for version in new}
+        if head is not None:
+            refs[pull_ref(number)] = head
+        present = git.some_refs(refs)
+        moves = [
+            (ref, sha, present.get(ref, ZERO))
+            for ref, sha in refs.items()
+            if present.get(ref) != sha
+        ]
+        if moves and not git.update_refs(moves):
+            continue
+        if moves:
+            seek_commits(repo_id)
+        mark_complete(new)
+        return
+
+
+def keep_head(pull: Pull) -> None:
+    """Create the ref that keeps the approved head, even after a force push to the branch.
+
+    Call it before the review is saved, because a ref without a review does no harm. If git fails,
+    the commit stays as long as it is the head, and some weeks longer.
+    """
+    if pull.head_sha is None:
+        return
+    try:
+        pull.repo.git.update_ref(approved_ref(pull.number, pull.head_sha), pull.head_sha, ZERO)
+    except GitError:
+        logger.exception(
+            "The approved head of pull %s of repository %s could not be kept",
+            pull.number,
+            pull.repo.uuid,
+        )

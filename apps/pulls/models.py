@@ -1,0 +1,484 @@
+"""Pull requests, their versions and reviews, and attempts to merge them.
+
+The pull's thread stores title, body, author and time of creation. Pushes and merges store what git
+says about a pull. Reads ask git only whether it can be merged, whether reviews are stale, and for
+patches.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Case, Exists, OuterRef, Q, Subquery, When
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.core.rendered import Rendered
+from apps.core.search import holds
+from apps.core.statements import Parameter, Statement
+from apps.events.record import Keys, Target
+from apps.git.repo import DiffStat, pull_ref
+from apps.repos.models import BRANCHES, Ref, Repo
+from apps.teams.models import Member
+from apps.threads.models import Thread, ThreadStatus
+
+REF_MAX = 255
+SHA_MAX = 40
+
+
+class PullStatus(StrEnum):
+    OPEN = "open"
+    DRAFT = "draft"
+    CLOSED = "closed"
+    MERGED = "merged"
+
+
+ACTIVE = (PullStatus.OPEN, PullStatus.DRAFT)
+"""Pulls with these statuses are updated, or merged, by pushes to their branches."""
+IS_ACTIVE = Q(status__in=[status.value for status in ACTIVE])
+IS_UNCHECKED = IS_ACTIVE & Q(conflict_due_at__isnull=False)
+"""Pulls that the worker has yet to check for conflicts."""
+MIRROR = {
+    PullStatus.OPEN: ThreadStatus.OPEN,
+    PullStatus.DRAFT: ThreadStatus.OPEN,
+    PullStatus.CLOSED: ThreadStatus.CLOSED,
+    PullStatus.MERGED: ThreadStatus.RESOLVED,
+}
+"""The status of the pull's thread."""
+PULL_ROW = {
+    "number": "number",
+    "uuid": "uuid",
+    "title": "thread__title",
+    "body": "thread__body",
+    "source_branch": "source_branch",
+    "target_branch": "target_branch",
+    "source_repo_id": "source_repo_id",
+    "source_moved": "source_moved",
+    "status": "status",
+    "created_by_uuid": "thread__created_by__uuid",
+    "created_by_username": "thread__created_by__username",
+    "head_sha": "head_sha",
+    "base_sha": "base_sha",
+    "merge_commit_sha": "merge_commit_sha",
+    "merge_strategy": "merge_strategy",
+    "merged_at": "merged_at",
+    "merged_by_uuid": "merged_by__uuid",
+    "merged_by_username": "merged_by__username",
+    "closed_at": "closed_at",
+    "commit_count": "commit_count",
+    "additions": "additions",
+    "deletions": "deletions",
+    "changed_files": "changed_files",
+    "last_activity_at": "thread__last_activity_at",
+    "created_at": "thread__created_at",
+    "updated_at": "updated_at",
+}
+"""The columns of a pull's record: the name of each, and its path in a query."""
+
+
+def _tips() -> models.QuerySet[Pull, Any]:
+    source = Ref.objects.filter(repo=OuterRef("source_repo"), full_name=Parameter("source"))
+    target = Ref.objects.filter(repo=OuterRef("repo"), full_name=Parameter("target"))
+    has_head = Q(source_repo=None) | Q(source_moved=True) | Exists(source)
+    head = Case(When(has_head, then="head_sha"))
+    return Pull.objects.filter(pk=Parameter("pk")).values_list(head, Subquery(target.values("sha")))
+
+
+TIPS = Statement(_tips)
+
+
+class PullQuerySet(models.QuerySet["Pull"]):
+    def visible_to(self, principal: Principal) -> PullQuerySet:
+        """Pulls of the repositories that this principal may read."""
+        return self.filter(Repo.objects.where_readable(principal, "repo"))
+
+    def search(self, text: str) -> PullQuerySet:
+        """Pulls with this text in their title or body, ignoring case."""
+        return self.filter(holds("thread__title", text) | holds("thread__body", text))
+
+    def in_order(self, ordering: str) -> PullQuerySet:
+        """Sort by one of `rules.ORDERINGS`, and equal rows by number in the same direction."""
+        return self.order_by(ordering, "-number" if ordering.startswith("-") else "number")
+
+
+@dataclass(frozen=True)
+class GitState:
+    """The head and the base of a pull, and the statistics of the changes between them."""
+
+    head: str | None
+    base: str | None
+    statistics: DiffStat
+
+
+class Pull(models.Model):
+    """A request to merge a branch into another branch of the repository.
+
+    The source branch is in the same repository or in a fork of it.
+    """
+
+    repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="pulls")
+    number = models.BigIntegerField()
+    """The number of the pull's thread, stored here too for lookups and sorting."""
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    thread = models.OneToOneField(Thread, on_delete=models.CASCADE, related_name="pull")
+    source_repo = models.ForeignKey(
+        Repo, null=True, on_delete=models.SET_NULL, related_name="outgoing_pulls"
+    )
+    """The repository of the source branch: this one, or a fork. Null if the fork was deleted."""
+    source_moved = models.BooleanField(default=False)
+    """Whether somebody who may not update the pull has moved the branch of its fork. The pull then
+    keeps its head and ignores the branch."""
+    source_branch = models.CharField(max_length=REF_MAX)
+    target_branch = models.CharField(max_length=REF_MAX)
+    status = models.CharField(max_length=10, default=PullStatus.OPEN)
+    head_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no branch yet
+    """The tip of the source branch. It stays if the branch is deleted, or with `source_moved`."""
+    base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no branch
+    """The tip of the target branch, for a merged pull the tip before the merge. Null if one of the
+    branches does not exist."""
+    head_pushed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    commit_count = models.BigIntegerField(default=0)
+    additions = models.BigIntegerField(default=0)
+    deletions = models.BigIntegerField(default=0)
+    changed_files = models.BigIntegerField(default=0)
+    has_conflict = models.BooleanField(null=True)
+    """Whether `head_sha` and `base_sha` conflict; null until the worker has asked git."""
+    nothing_to_merge = models.BooleanField(default=False, db_default=False)
+    """Whether `base_sha` contains `head_sha`; valid only if `has_conflict` is False."""
+    conflict_due_at = models.DateTimeField(null=True)
+    """When the worker asks git about conflicts; null if it has, or if a branch does not exist."""
+    merge_commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001
+    merge_strategy = models.CharField(max_length=12, null=True)  # noqa: DJ001
+    """Null if a push merged the pull."""
+    merged_at = models.DateTimeField(null=True)
+    merged_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    closed_at = models.DateTimeField(null=True)
+    last_version = models.BigIntegerField(default=0, db_default=0)
+    """The number of the newest version, which has the current head; 0 without a head."""
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    objects = PullQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["repo", "number"], name="pull_number_in_repo"),
+        ]
+        indexes = [
+            models.Index(fields=["repo", "-updated_at", "-number"], name="pull_list_by_update"),
+            models.Index(fields=["repo", "status", "-number"], name="pull_list_of_a_status"),
+            models.Index(
+                fields=["source_repo", "source_branch"], name="pull_source", condition=IS_ACTIVE
+            ),
+            models.Index(fields=["repo", "target_branch"], name="pull_target", condition=IS_ACTIVE),
+            models.Index(
+                fields=["conflict_due_at"], name="pull_conflict_due", condition=IS_UNCHECKED
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"pull {self.number} of {self.repo_id}"
+
+    @property
+    def is_active(self) -> bool:
+        return self.status in ACTIVE
+
+    @property
+    def is_from_fork(self) -> bool:
+        return self.source_repo_id != self.repo_id
+
+    @property
+    def source_ref(self) -> str:
+        """The ref of this repository that the head follows: the source branch, or for a fork the
+        copy of its branch.
+        """
+        return pull_ref(self.number) if self.is_from_fork else BRANCHES + self.source_branch
+
+    @property
+    def target_ref(self) -> str:
+        return BRANCHES + self.target_branch
+
+    @property
+    def merge_queue(self) -> str:
+        """The name of the lock for the queue of merges into its target."""
+        return f"merges into {self.target_ref} of repository {self.repo_id}"
+
+    @property
+    def segment(self) -> str:
+        """Its path below the repository, the same on the pages and in the API."""
+        return f"/pulls/{self.number}"
+
+    def tips(self) -> tuple[str | None, str | None]:
+        """The pull's head and the target's tip, as stored now; one query.
+
+        None for a branch that does not exist. The head is the pull's own and not the tip of the
+        source, because a merge must not include commits that the pull does not show.
+        """
+        head, target = TIPS.one(
+            pk=self.pk, source=BRANCHES + self.source_branch, target=self.target_ref
+        )
+        return head, target
+
+    def tip_refs(self) -> tuple[Ref | None, Ref | None]:
+        """The stored refs of source and target; one query."""
+        source = (self.source_repo_id, BRANCHES + self.source_branch)
+        target = (self.repo_id, self.target_ref)
+        condition = Q(repo=source[0], full_name=source[1]) | Q(repo=target[0], full_name=target[1])
+        rows = Ref.objects.filter(condition)
+        refs: dict[tuple[int | None, str], Ref] = {
+            (row.repo_id, row.full_name): row for row in rows
+        }
+        return refs.get(source), refs.get(target)
+
+    @property
+    def statistics(self) -> DiffStat:
+        """The stored numbers of commits, lines and files between base and head."""
+        return DiffStat(self.commit_count, self.additions, self.deletions, self.changed_files)
+
+    def commits_between(self, base: str, head: str) -> int | None:
+        """The stored number of commits between these two; None if it is not known."""
+        is_stored = (base, head) == (self.base_sha, self.head_sha)
+        return self.commit_count or None if is_stored else None
+
+    def set_git_state(self, state: GitState) -> None:
+        """Set head, base and statistics, without saving.
+
+        If the tips have changed, the worker checks them for conflicts. A pull that is already
+        pending for that keeps its turn.
+        """
+        is_changed = (state.base, state.head) != (self.base_sha, self.head_sha)
+        if is_changed or self.has_conflict is None:
+            now = timezone.now()
+            due_at = min(self.conflict_due_at or now, now)
+            self.has_conflict = None
+            self.conflict_due_at = due_at if state.base and state.head else None
+        self.head_sha, self.base_sha = state.head, state.base
+        self.commit_count = state.statistics.commit_count
+        self.additions, self.deletions = state.statistics.additions, state.statistics.deletions
+        self.changed_files = state.statistics.changed_files
+
+    def may_be_pushed_by(self, person: User) -> bool:
+        """Whether this person pushed the head; also True if it is not known who did."""
+        return self.head_sha is not None and self.head_pushed_by_id in (None, person.pk)
+
+    def touch(self) -> None:
+        """Record activity on the thread and the pull, without saving the pull."""
+        self.thread.touch()
+        self.updated_at = self.thread.last_activity_at
+
+    def set_status(self, status: PullStatus) -> None:
+        """Change the status of the pull and of its thread, without saving the pull."""
+        self.status = status
+        self.closed_at = timezone.now() if status is PullStatus.CLOSED else None
+        self.thread.revise(status=MIRROR[status])
+
+    def event_keys(self) -> Keys:
+        return Keys(
+            team=self.repo.owner_team_id,
+            repo=self.repo_id,
+            thread=self.thread_id,
+            number=self.number,
+            is_pull=True,
+        )
+
+    def event_target(self) -> Target:
+        return Target("pull", {"number": self.number}, web=self.segment, api=self.segment)
+
+    def event_title(self) -> str:
+        return self.thread.title
+
+    def event_heads(self) -> dict[str, str | None]:
+        """The head and both branches, for the data of events."""
+        return {
+            "head_sha": self.head_sha,
+            "source_branch": self.source_branch,
+            "target_branch": self.target_branch,
+        }
+
+
+class MergeAttempt(models.Model):
+    """A merge in progress: its lease and, once its commit is built, its queue position and plan.
+
+    If the target contains `result_sha`, the pull has been merged, even if the process died before
+    it wrote that.
+    """
+
+    pull = models.OneToOneField(Pull, on_delete=models.CASCADE, related_name="attempt")
+    token = models.UUIDField(default=uuid.uuid4)
+    """The token of the lease; it changes when another process takes the lease over."""
+    leased_until = models.DateTimeField()
+    queued_at = models.DateTimeField(null=True)
+    """Its position among the merges into its target; null until its commit is built. If the merge
+    was refused because its turn did not come, the row keeps the position for a repeat: it then has
+    no plan, and its lease has expired."""
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    strategy = models.CharField(max_length=12)
+    push = models.UUIDField(null=True)
+    """The push in the journal that carries out the plan; null without a plan."""
+    head_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: not built yet
+    result_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001
+
+    def __str__(self) -> str:
+        return f"merge of pull {self.pull_id} until {self.leased_until}"
+
+    @classmethod
+    def without_plan(cls, expired: dt.datetime) -> models.QuerySet[MergeAttempt]:
+        """Attempts whose lease expired by then, and that git cannot have carried out."""
+        return cls.objects.filter(push=None, leased_until__lte=expired)
+
+    def renew(self, seconds: int) -> None:
+        """Extend the lease to this long from now, without saving."""
+        self.leased_until = timezone.now() + dt.timedelta(seconds=seconds)
+
+
+class ReviewStatus(StrEnum):
+    APPROVED = "approved"
+    CHANGES_REQUESTED = "changes_requested"
+    COMMENTED = "commented"
+    DISMISSED = "dismissed"
+    """Set on a review by the repository's admins."""
+
+
+class ReviewQuerySet(models.QuerySet["Review"]):
+    def with_people(self, repo: Repo) -> ReviewQuerySet:
+        """Load the people of a record in the same query.
+
+        `author_role` is the author's role in the repository's team.
+        """
+        roles = Member.objects.filter(team=repo.owner_team_id, user=OuterRef("created_by"))
+        people = self.select_related("created_by", "dismissed_by").defer("body_html")
+        return people.annotate(author_role=Subquery(roles.values("role")[:1]))
+
+    def decisions(self) -> ReviewQuerySet:
+        """Reviews other than comments, in the order of their decisions."""
+        rows = self.exclude(status=ReviewStatus.COMMENTED.value)
+        return rows.order_by("decided_at", "id")
+
+
+class Review(Rendered):
+    """A person's review of a pull.
+
+    Everybody who may read the repository can write one. Reads compute whether it counts.
+    """
+
+    pull = models.ForeignKey(Pull, on_delete=models.CASCADE, related_name="reviews")
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    status = models.CharField(max_length=20)
+    body = models.TextField(blank=True)
+    commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no head yet
+    """The pull's head at the time of the decision."""
+    by_pusher = models.BooleanField(default=True)
+    """Whether its author pushed that commit, or may have. An approval then never counts, even if
+    somebody else pushes a new head."""
+    decided_at = models.DateTimeField(default=timezone.now)
+    """The newest decision of a person counts."""
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+    )
+    dismissed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    objects = ReviewQuerySet.as_manager()
+
+    class Meta:
+        indexes = [models.Index(fields=["pull", "created_at", "id"], name="review_oldest")]
+
+    def __str__(self) -> str:
+        return f"{self.status} by {self.created_by_id} on pull {self.pull_id}"
+
+    def event_keys(self) -> Keys:
+        return self.pull.event_keys()
+
+    def event_target(self) -> Target:
+        ident = {"uuid": str(self.uuid), "pull_number": self.pull.number}
+        api = f"{self.pull.segment}/reviews/{self.uuid}"
+        return Target("review", ident, web=self.pull.segment, api=api)
+
+    def event_title(self) -> str:
+        return self.pull.event_title()
+
+
+IS_DUE = Q(due_at__isnull=False)
+
+
+class PullVersion(models.Model):
+    """A head that a pull has or had. A ref of its own keeps its commits (`apps/pulls/heads.py`).
+
+    A move of the base creates no version and changes none: the commits between merge base and head
+    are the ones that the pull proposed.
+    """
+
+    pull = models.ForeignKey(
+        Pull, on_delete=models.CASCADE, related_name="versions", db_index=False
+    )
+    version = models.BigIntegerField()
+    """The number, from 1 without gaps."""
+    head_sha = models.CharField(max_length=SHA_MAX)
+    base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no target yet
+    """The tip of the target when the version was pushed, or when the target was created."""
+    merge_base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: none
+    """Null if there is no common history, or while the contents are not known (`is_known`)."""
+    pushed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    is_forced = models.BooleanField(null=True)
+    """Whether it lacks commits of the previous version; null if git could not tell."""
+    commit_count = models.BigIntegerField(null=True)
+    additions = models.BigIntegerField(null=True)
+    deletions = models.BigIntegerField(null=True)
+    changed_files = models.BigIntegerField(null=True)
+    """These four numbers are null while the contents are not known."""
+    due_at = models.DateTimeField(null=True)
+    """When the worker creates its missing ref or reads its contents; null if it is complete."""
+    tries = models.PositiveSmallIntegerField(default=0)
+    """How often git could not tell its contents."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["pull", "version"], name="version_number_in_pull"),
+        ]
+        indexes = [models.Index(fields=["due_at"], name="version_due", condition=IS_DUE)]
+
+    def __str__(self) -> str:
+        return f"version {self.version} of pull {self.pull_id}"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its contents are stored."""
+        return self.commit_count is not None
+
+
+class VersionContents(models.Model):
+    """The commits and changed files of a version, in a table of their own because lists of versions
+    do not need them.
+
+    Packed by `apps/browse/cache.py`. Long lists are truncated; the version's numbers count all.
+    """
+
+    version = models.OneToOneField(
+        PullVersion, on_delete=models.CASCADE, primary_key=True, related_name="contents"
+    )
+    commits = models.BinaryField()
+    """The commits, oldest first."""
+    files = models.BinaryField()
+    """The changed files, in git's order."""
+
+    class Meta:
+        verbose_name_plural = "contents of versions"
+
+    def __str__(self) -> str:
+        return f"contents of {self.version_id}"
