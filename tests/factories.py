@@ -7,11 +7,9 @@ Factories record no events and check no rules: use actions or the API for whatev
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 from django.contrib.auth.hashers import make_password
-from django.utils import timezone
 from factory.declarations import (
     LazyAttribute,
     LazyFunction,
@@ -23,13 +21,11 @@ from factory.declarations import (
 from factory.django import DjangoModelFactory
 from factory.helpers import post_generation
 
-from apps.accounts.models import PREFIX_LENGTH, ApiToken, Invite, User, digest, new_token
-from apps.events.models import Event
+from apps.accounts.models import PREFIX_LENGTH, ApiToken, User, digest, new_token
 from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.repos.models import Approver, Fork, ForkStatus, Protection, Ref, Repo
-from apps.site.models import RateLimit
 from apps.teams.models import Member, Role, Team
-from apps.threads.models import Reply, Thread, ThreadKind, child_path
+from apps.threads.models import Thread, ThreadKind
 
 
 class UserFactory(DjangoModelFactory[User]):
@@ -59,23 +55,6 @@ class ApiTokenFactory(DjangoModelFactory[ApiToken]):
     name = "tests"
     digest = LazyAttribute(lambda row: digest(row.text))
     token_prefix = LazyAttribute(lambda row: row.text[:PREFIX_LENGTH])
-
-
-class InviteFactory(DjangoModelFactory[Invite]):
-    class Meta:
-        model = Invite
-
-    created_by = SubFactory(UserFactory, staff=True)
-    expires_at = LazyFunction(lambda: timezone.now() + dt.timedelta(days=1))
-
-
-class RateLimitFactory(DjangoModelFactory[RateLimit]):
-    class Meta:
-        model = RateLimit
-
-    scope = "api"
-    max_requests = 10
-    window_seconds = 60
 
 
 class TeamFactory(DjangoModelFactory[Team]):
@@ -182,22 +161,6 @@ class ThreadFactory(DjangoModelFactory[Thread]):
     created_by = SubFactory(UserFactory)
 
 
-class ReplyFactory(DjangoModelFactory[Reply]):
-    """A reply to its `parent` if there is one; counters of the thread do not change."""
-
-    class Meta:
-        model = Reply
-
-    thread = SubFactory(ThreadFactory)
-    number = LazyAttribute(lambda row: row.thread.replies.count() + 1)
-    parent: Reply | None = None
-    path = LazyAttribute(lambda row: child_path(row.parent.path if row.parent else "", row.number))
-    depth = LazyAttribute(lambda row: row.parent.depth + 1 if row.parent else 0)
-    kind = "comment"
-    body = "Same here."
-    created_by = SubFactory(UserFactory)
-
-
 class PullFactory(DjangoModelFactory[Pull]):
     class Meta:
         model = Pull
@@ -217,12 +180,3 @@ class ReviewFactory(DjangoModelFactory[Review]):
     pull = SubFactory(PullFactory)
     status = ReviewStatus.APPROVED
     created_by = SubFactory(UserFactory)
-
-
-class EventFactory(DjangoModelFactory[Event]):
-    class Meta:
-        model = Event
-
-    kind = "team-created"
-    target = LazyFunction(lambda: {"kind": "team", "slug": "acme"})
-    created_at = LazyFunction(timezone.now)

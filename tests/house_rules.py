@@ -18,16 +18,8 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 STARTS_SERVERS = ("tests/", "bench/", "config/management/")
-WRITERS = {
-    "save",
-    "create",
-    "delete",
-    "update",
-    "bulk_create",
-    "bulk_update",
-    "get_or_create",
-    "update_or_create",
-}
+WRITERS = {"save", "create", "delete", "update", "bulk_create", "bulk_update", "get_or_create"}
+WRITERS |= {"update_or_create"}
 VAGUE = {"utils", "util", "helpers", "helper", "managers", "manager", "services", "service"}
 VAGUE |= {"base", "common", "data", "info", "misc", "selectors", "signals"}
 BACKEND = "apps/core/postgresql/base.py"

@@ -25,24 +25,34 @@ class Outcome:
             self.status, self.json = error.status, {"error": error.code}
 
 
-def at_once(*calls: Callable[[], Answer | Outcome]) -> Counter[tuple[int, str | None]]:
-    """Start all at the same time; returns the number of each status and code."""
-    barrier, answers = Barrier(len(calls)), []
+def together(*calls: Callable[[], Any]) -> list[Any]:
+    """Start all of them at the same moment, each in a thread of its own; their results in order."""
+    barrier, results = Barrier(len(calls)), dict[int, Any]()
 
-    def run(call: Callable[[], Answer]) -> None:
+    def run(number: int, call: Callable[[], Any]) -> None:
         try:
             barrier.wait(timeout=60)
-            answers.append(call())
+            results[number] = call()
         finally:
             connection.close()
 
-    threads = [Thread(target=run, args=[call]) for call in calls]
+    threads = [Thread(target=run, args=pair) for pair in enumerate(calls)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    assert len(answers) == len(calls), "one of them raised"
+    assert len(results) == len(calls), "one of them raised"
+    return [results[number] for number in range(len(calls))]
+
+
+def codes(answers: list[Any]) -> Counter[tuple[int, str | None]]:
+    """How often each status and code came back."""
     return Counter((answer.status, (answer.json or {}).get("error")) for answer in answers)
+
+
+def at_once(*calls: Callable[[], Answer | Outcome]) -> Counter[tuple[int, str | None]]:
+    """Start all of them at the same moment; how often each status and code came back."""
+    return codes(together(*calls))
 
 
 class Aside(Thread):

@@ -230,12 +230,8 @@ def test_mail_is_printed_unless_told_otherwise_and_its_password_is_not_shown(rea
     assert (read().email.kind, read().email_from) == ("console", "Guildhall <guildhall@localhost>")
     given = read(EMAIL_URL="smtp+tls://me:p%40ss@mail.example.org", EMAIL_FROM="hall@example.org")
     mail = given.email
-    assert (mail.host, mail.port, mail.user, mail.password) == (
-        "mail.example.org",
-        587,
-        "me",
-        "p@ss",
-    )
+    expected = ("mail.example.org", 587, "me", "p@ss")
+    assert (mail.host, mail.port, mail.user, mail.password) == expected
     assert mail.starts_tls and not mail.inside_tls and given.email_from == "hall@example.org"
     assert "p@ss" not in repr(given.email)
     assert read(EMAIL_URL="smtps://mail.example.org").email.inside_tls

@@ -37,6 +37,15 @@ def writing() -> Iterator[list[str]]:
         yield seen
 
 
+def refusals(cell: Cell) -> set[str]:
+    """The codes of a refusal: a repository is closed to strangers, and needs a role of readers."""
+    if cell.status == 401:
+        return {"inactive_user" if cell.who == "In" else "not_authenticated"}
+    if "{repo_slug}" in cell.operation:
+        return {"forbidden"} if cell.who == "S0" else {"role_required", "not_creator"}
+    return {"forbidden", "role_required", "staff_required"}
+
+
 def check(cell: Cell, sample: SampleData, method: str, path: str) -> None:
     """Make the request of a cell, and compare status and writes with the table."""
     before = everything() if cell.status == 409 else None
@@ -44,6 +53,8 @@ def check(cell: Cell, sample: SampleData, method: str, path: str) -> None:
         answer = sample.api(PEOPLE[cell.who]).send(method, path, cell.body)
 
     assert answer.status == cell.status, f"{answer.status} {answer.json}"
+    if cell.status in {401, 403} and answer.json:  # HEAD has no body
+        assert answer.json["error"] in refusals(cell), answer.json
     if before is None:
         writes = cell.status < 400 and method not in {"GET", "HEAD"}
         assert bool(written) == writes, f"wrote {written}"

@@ -24,7 +24,7 @@ from apps.pulls import actions as pulls
 from apps.pulls.models import Pull, Review
 from apps.repos import actions as repos
 from apps.repos.access import RepoAccess
-from apps.repos.models import Protection, Repo
+from apps.repos.models import Protection, Repo, Visibility
 from apps.site import actions as site
 from apps.site.models import RateLimit
 from apps.teams import actions as teams
@@ -254,3 +254,45 @@ def test_an_action_refuses_what_the_api_refuses(
 
 def test_every_operation_that_changes_something_has_its_action_here() -> None:
     assert set(ACTIONS) == {cell.operation for cell in WRITES}
+
+
+class Elsewhere(Call):
+    """The same call with access to another repository."""
+
+    @property
+    def access(self) -> RepoAccess:
+        return access_of(self.user, self.case.sample.repos["team", Visibility.PUBLIC])
+
+
+IN_REPO = {
+    cell.operation: cell
+    for cell in WRITES
+    if (cell.who, cell.owner) == ("St", "team")
+    and "{repo_slug}" in cell.operation
+    and (cell.status < 400 or cell.case == "another's")
+}
+"""A cell by staff of each operation below a repository."""
+WITH_ROW = [cell for cell in IN_REPO.values() if "{" in cell.operation.partition(REPO)[2]]
+
+
+@pytest.mark.parametrize("cell", IN_REPO.values(), ids=str)
+def test_a_repository_that_takes_no_changes_takes_none_of_staff(
+    cell: Cell, sample: SampleData, db: None, tmp_path_factory: Any, events: Any
+) -> None:
+    case = PermissionCase(cell, sample, tmp_path_factory)
+    _, path = case.request()
+    with events():
+        Repo.objects.filter(pk=case.repo.pk).update(is_archived=True)
+        assert refusal(cell, Call(case, path)) == (409, "repo_archived")
+        Team.objects.filter(pk=sample.acme.pk).update(is_active=False)
+        assert refusal(cell, Call(case, path)) == (403, "team_inactive")
+
+
+@pytest.mark.parametrize("cell", WITH_ROW, ids=str)
+def test_access_to_another_repository_is_of_no_use(
+    cell: Cell, sample: SampleData, db: None, tmp_path_factory: Any, events: Any
+) -> None:
+    case = PermissionCase(cell, sample, tmp_path_factory)
+    _, path = case.request()
+    with events(), pytest.raises(ValueError, match="is not in"):
+        refusal(cell, Elsewhere(case, path))

@@ -23,12 +23,8 @@ def place(make, alice):
     create_token(principal=principal_of(alice), owner=alice, name="Über (Fluss)")
 
 
-LISTS = [
-    "/teams?search=",
-    "/teams/core/repos?search=",
-    "/teams/core/repos/api/threads?search=",
-    "/teams/core/repos/api/pulls?search=",
-]
+LISTS = ["/teams?search=", "/teams/core/repos?search=", "/teams/core/repos/api/threads?search="]
+LISTS += ["/teams/core/repos/api/pulls?search="]
 
 
 @pytest.mark.parametrize("path", LISTS)

@@ -23,44 +23,24 @@ def is_taken(email: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    "email",
-    [
-        "carol@example.org",
-        "c.a+r_o-l@mail.example.org",
-        "carol@b\u00fccher.example",
-        "carol@xn--bcher-kva.xn--p1ai",
-        "carol@localhost",
-        "carol@[127.0.0.1]",
-        "carol@[::1]",
-        '"a@b"@example.org',
-    ],
-)
+TAKEN = ["carol@example.org", "c.a+r_o-l@mail.example.org", "carol@b\u00fccher.example"]
+TAKEN += ["carol@xn--bcher-kva.xn--p1ai", "carol@localhost", "carol@[127.0.0.1]", "carol@[::1]"]
+TAKEN += ['"a@b"@example.org']
+
+
+@pytest.mark.parametrize("email", TAKEN)
 def test_the_documented_form_has_the_addresses_that_are_taken(email):
     assert is_taken(email)
     assert re.fullmatch(Email.pattern, email)
 
 
-@pytest.mark.parametrize(
-    "email",
-    [
-        "carol",
-        "@example.org",
-        "carol@",
-        "carol@example",
-        "carol@example.o",
-        "carol@example.1",
-        "carol@-example.org",
-        "carol@example..org",
-        "carol@example.org.",
-        "carol@exam ple.org",
-        ".carol@example.org",
-        "carol.@example.org",
-        "a b@example.org",
-        "c\u00e4rol@example.org",
-        "carol@[example]",
-    ],
-)
+REFUSED = ["carol", "@example.org", "carol@", "carol@example", "carol@example.o", "carol@example.1"]
+REFUSED += ["carol@-example.org", "carol@example..org", "carol@example.org.", "carol@exam ple.org"]
+REFUSED += [".carol@example.org", "carol.@example.org", "a b@example.org", "c\u00e4rol@example.org"]
+REFUSED += ["carol@[example]"]
+
+
+@pytest.mark.parametrize("email", REFUSED)
 def test_the_documented_form_has_no_address_that_is_refused(email):
     assert not is_taken(email)
     assert not re.fullmatch(Email.pattern, email)

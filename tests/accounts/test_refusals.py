@@ -74,26 +74,6 @@ def test_a_credential_that_only_reads_changes_nothing_of_its_persons(alice, acme
             assert code(act, principal=ANONYMOUS, **options) == "not_authenticated"
 
 
-def test_members_are_changed_by_who_may_and_as_long_as_the_team_is_active(
-    acme, alice, bob, carol, events
-):
-    member = acme.members.get(user=bob)
-    own = team_access_of(bob, acme)
-    assert code(teams.add_member, access=own, user=carol, role=Role.VIEWER) == "role_required"
-    assert code(teams.update_member, access=own, member=member, role=Role.ADMIN) == "role_required"
-    assert code(teams.update_team, access=own, name="x", slug="x") == "role_required"
-    owner = acme.members.get(user=alice)
-    assert code(teams.remove_member, access=own, member=owner) == "role_required"
-    stranger = team_access_of(carol, acme)
-    assert code(teams.remove_member, access=stranger, member=member) == "forbidden"
-    teams.update_team(access=team_access_of(alice, acme), name="x", slug="x", is_active=False)
-    by = team_access_of(alice, acme)
-    assert code(teams.remove_member, access=by, member=member) == "team_inactive"
-    teams.update_team(access=team_access_of(alice, acme), name="x", slug="x", is_active=True)
-    with events("member-removed"):
-        teams.remove_member(access=own, member=member)
-
-
 def test_a_role_that_was_lost_meanwhile_counts_for_nothing(acme, alice, bob, carol):
     acme.members.filter(user=bob).update(role=Role.OWNER)
     former = team_access_of(bob, acme)

@@ -138,7 +138,7 @@ def test_of_two_who_confirm_one_address_one_gets_it(db, site):
     site(signups_require_invite=False)
     eves = [join(username=f"eve{n}") for n in range(2)]
     outcomes = at_once(
-        *(lambda n=n: Outcome(lambda: confirm(eves[n], EVE["email"])) for n in range(2)),
+        *(lambda n=n: Outcome(lambda: confirm(eves[n], EVE["email"])) for n in range(2))
     )
     assert outcomes == {(200, None): 1, (422, "validation_failed"): 1}
     assert User.objects.filter(email="eve@example.org").count() == 1
@@ -151,7 +151,4 @@ def test_an_invite_is_accepted_or_deleted_and_not_both(api, sam):
         lambda: Outcome(lambda: join(invited)),
         lambda: staff.delete(f"/signup-invites/{invited.uuid}"),
     )
-    assert outcomes in (
-        {(200, None): 1, (204, None): 1},
-        {(404, "not_found"): 1, (204, None): 1},
-    )
+    assert outcomes in ({(200, None): 1, (204, None): 1}, {(404, "not_found"): 1, (204, None): 1})

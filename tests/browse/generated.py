@@ -51,16 +51,9 @@ PEOPLE = [
     (b"", b""),
 ]
 OFFSETS = [b"+0000", b"-0330", b"+1400", b"-1200", b"+0545"]
-MESSAGES = [
-    b"One line",
-    b"Subject\n\nBody of\nseveral lines\n",
-    b"A subject\nthat goes on\n\nand a body\n\n",
-    b"caf\xe9\n",
-    "\u2603 \U0001f600\n".encode(),
-    b"\n\n  begins late\n",
-    b"",
-    b"x" * 300 + b"\n",
-]
+MESSAGES = [b"One line", b"Subject\n\nBody of\nseveral lines\n"]
+MESSAGES += [b"A subject\nthat goes on\n\nand a body\n\n", b"caf\xe9\n"]
+MESSAGES += ["\u2603 \U0001f600\n".encode(), b"\n\n  begins late\n", b"", b"x" * 300 + b"\n"]
 MOST_PARENTS = 3
 BEGINS_AT = 1_600_000_000
 

@@ -16,29 +16,12 @@ from tests.git.stand_ins import failing_git
 
 pytestmark = pytest.mark.once
 FILES = {b"a": b"1\n", b"d/b": b"2\n", b"d/c": b"3\n"}
-ENDS = [
-    "tree",
-    "tree?sizes=true",
-    "tree/d",
-    "tree/d?recursive=true&sizes=true",
-    "contents/d/b",
-    "raw/d/b",
-    "blame/d/b",
-    "commits",
-    "commits?path=d/b",
-    "commits?author=ada",
-    "commits/{new}",
-    "compare/{old}...{new}",
-    "compare/{old}...{new}?patch=true",
-    "compare/{old}...{new}?format=diff",
-    "compare/{old}...{new}?format=patch",
-    "archive?format=tar",
-    "archive?format=zip&path=d",
-    "branches",
-    "branches/topic",
-    "tags",
-    "tree?ref={new}",
-]
+ENDS = ["tree", "tree?sizes=true", "tree/d", "tree/d?recursive=true&sizes=true", "contents/d/b"]
+ENDS += ["raw/d/b", "blame/d/b", "commits", "commits?path=d/b", "commits?author=ada"]
+ENDS += ["commits/{new}", "compare/{old}...{new}", "compare/{old}...{new}?patch=true"]
+ENDS += ["compare/{old}...{new}?format=diff", "compare/{old}...{new}?format=patch"]
+ENDS += ["archive?format=tar", "archive?format=zip&path=d", "branches", "branches/topic", "tags"]
+ENDS += ["tree?ref={new}"]
 NO_GIT = {"branches", "branches/topic", "tags"}
 
 
@@ -136,3 +119,17 @@ def test_what_a_client_has_is_told_unchanged_without_git(
                 answer = person.client.get(path, headers=headers)
                 assert (answer.status_code, answer.content) == (304, b""), end
     assert run.spawned == before
+
+
+def test_who_has_lost_access_gets_no_304(ask, ends, team_repo, api, bob):
+    tags = {end: tag for end in ends if (tag := ask(end).headers.get("ETag"))}
+    reader = api(bob)
+    for end, tag in tags.items():
+        answer = reader.send("GET", f"{team_repo.api_path}/{end}", headers={"If-None-Match": tag})
+        assert answer.status == 304, end
+    team_repo.owner_team.members.filter(user=bob).delete()
+    for end, tag in tags.items():
+        for sent in {tag, "*"}:
+            headers = {"If-None-Match": sent}
+            answer = reader.send("GET", f"{team_repo.api_path}/{end}", headers=headers)
+            answer.fails(403, "forbidden")

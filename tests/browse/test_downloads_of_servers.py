@@ -90,12 +90,7 @@ QUESTIONS = [
 ]
 
 
-HOSTILE = [
-    ("serve", "zeros"),
-    ("gunicorn", "zeros"),
-    ("serve", "many"),
-    ("gunicorn", "bomb"),
-]
+HOSTILE = [("serve", "zeros"), ("gunicorn", "zeros"), ("serve", "many"), ("gunicorn", "bomb")]
 """Streamed answers are read from both servers. Bombs and many files are read from one server each:
 they are refused only after git has used ten seconds of processor time, several times.
 """

@@ -11,58 +11,14 @@ from apps.git import run
 from tests.browse.code import code_of, push
 
 pytestmark = pytest.mark.once
-HOSTILE = [
-    "-x",
-    "--output=x",
-    ":/x",
-    "@{-1}",
-    "../..",
-    "a//b",
-    "%00",
-    ".git/config",
-    ":(top)x",
-    "1" * 40,
-    "a" * 3000,
-    "HEAD~1",
-    "main^",
-    "main..main",
-    "main:README",
-    "^main",
-    "*",
-    "refs/heads/",
-    "refs/pull/1/head",
-    "refs/approved/1/x",
-    "a\nb",
-    "\n" + "1" * 40,
-    "--",
-    "README\0",
-    "caf\u00e9",
-    "main@{upstream}",
-    ":(glob)**",
-    ".",
-    "..",
-    "/etc/passwd",
-    "a/./b",
-    "/".join("a" * 600),
-    "refs/stash",
-    "HEAD",
-    "%FF%FE",
-]
-ENDS = [
-    "tree?ref={}",
-    "contents/{}",
-    "commits?ref={}",
-    "raw/{}",
-    "contents/README?ref={}",
-    "commits?path={}",
-    "tree/{}",
-    "commits/{}",
-    "commits?author={}",
-    "commits?path_base64={}",
-    "commits?since={}",
-    "raw/README?ref={}",
-    "tree?path_base64={}",
-]
+HOSTILE = ["-x", "--output=x", ":/x", "@{-1}", "../..", "a//b", "%00", ".git/config", ":(top)x"]
+HOSTILE += ["1" * 40, "a" * 3000, "HEAD~1", "main^", "main..main", "main:README", "^main", "*"]
+HOSTILE += ["refs/heads/", "refs/pull/1/head", "refs/approved/1/x", "a\nb", "\n" + "1" * 40, "--"]
+HOSTILE += ["README\0", "caf\u00e9", "main@{upstream}", ":(glob)**", ".", "..", "/etc/passwd"]
+HOSTILE += ["a/./b", "/".join("a" * 600), "refs/stash", "HEAD", "%FF%FE"]
+ENDS = ["tree?ref={}", "contents/{}", "commits?ref={}", "raw/{}", "contents/README?ref={}"]
+ENDS += ["commits?path={}", "tree/{}", "commits/{}", "commits?author={}", "commits?path_base64={}"]
+ENDS += ["commits?since={}", "raw/README?ref={}", "tree?path_base64={}"]
 
 
 @pytest.fixture

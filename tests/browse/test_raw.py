@@ -50,11 +50,6 @@ def get(api, repo, alice):
     return ask
 
 
-def test_nobody_without_access_reads_bytes(api, repo, commit, carol):
-    api().get(f"{repo.api_path}/raw/page.html").fails(401, "not_authenticated")
-    api(carol).get(f"{repo.api_path}/raw/nothing").fails(403, "forbidden")
-
-
 def test_what_has_no_bytes_is_refused(api, repo, commit, alice):
     def fails(end, status, code):
         api(alice).get(f"{repo.api_path}/raw/{end}").fails(status, code)
@@ -124,14 +119,12 @@ def test_the_first_bytes_say_what_a_file_is(start, kind):
     assert kind_of(start, is_whole=True) == kind
 
 
-def test_304_runs_no_git_and_access_is_asked_first(get, repo, code, commit, alice, api, carol):
+def test_304_runs_no_git(get, repo, code, commit, alice):
     tag = {"If-None-Match": get("page.html").headers["ETag"]}
     before = run.spawned
     answer = get("page.html", **tag)
     assert (answer.status_code, answer.content, answer.headers["ETag"]) == (304, b"", *tag.values())
     assert get("page.html", "HEAD", **tag).status_code == 304
-    refused = api(carol).send("GET", f"{repo.api_path}/raw/page.html", headers=tag)
-    refused.fails(403, "forbidden")
     assert run.spawned == before
     push(repo, MAIN, code.commit_with({**FILES, b"new": b""}, commit), by=alice)
     assert get("page.html", **tag).status_code == 304  # the same blob in another commit

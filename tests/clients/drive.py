@@ -89,9 +89,7 @@ push(repo.clone_url)
 body = CreatePullRequest(title="World", body="", source_branch="world", target_branch="main")
 pull = done(create_team_pull.sync("py", "hello", client=bob, body=body))
 refused(
-    create_team_pull.sync_detailed("py", "hello", client=bob, body=body),
-    409,
-    "pull_already_exists",
+    create_team_pull.sync_detailed("py", "hello", client=bob, body=body), 409, "pull_already_exists"
 )
 question = CreateReplyRequest(kind="question", body="All of it?")
 first_reply = done(create_team_thread_reply.sync("py", "hello", 1, client=alice, body=question))

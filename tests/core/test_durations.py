@@ -42,31 +42,9 @@ GOOD = {
     "1000000µs": 1,
     "1 min 1 hr 1 hrs 1 mins": 7_320,
 }
-BAD = [
-    "",
-    " ",
-    "3",
-    "d",
-    "three days",
-    "3 days ago",
-    "-1d",
-    "+1d",
-    "1.5h",
-    "1,5h",
-    "1e3s",
-    "1 fortnight",
-    "1 ss",
-    "1 Ms",
-    "1H",
-    "1D",
-    "10y 1s",
-    "999999999999y",
-    "9999999999999s",
-    "\u0663 days",
-    "3\u00a0days\0",
-    "1d;",
-    "P3D",
-]
+BAD = ["", " ", "3", "d", "three days", "3 days ago", "-1d", "+1d", "1.5h", "1,5h", "1e3s"]
+BAD += ["1 fortnight", "1 ss", "1 Ms", "1H", "1D", "10y 1s", "999999999999y", "9999999999999s"]
+BAD += ["\u0663 days", "3\u00a0days\0", "1d;", "P3D"]
 
 
 @pytest.mark.parametrize(("text", "seconds"), GOOD.items())
@@ -115,23 +93,12 @@ def test_a_moment_has_an_offset_and_is_kept_in_utc(text):
     assert parse_future(text) == dt.datetime(2999, 1, 1, tzinfo=dt.UTC)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "2999-01-01T00:00:00",
-        "2999-01-01",
-        "2999-13-01T00:00:00Z",
-        "2999-02-30T00:00:00Z",
-        "2999-01-01T25:00:00Z",
-        "2020-01-01T00:00:00Z",
-        "0001-01-01T00:00:00+23:00",
-        "9999-12-31T23:59:59-23:00",
-        "0s",
-        "-1d",
-        "tomorrow",
-        "12:00",
-    ],
-)
+NO_MOMENTS = ["2999-01-01T00:00:00", "2999-01-01", "2999-13-01T00:00:00Z", "2999-02-30T00:00:00Z"]
+NO_MOMENTS += ["2999-01-01T25:00:00Z", "2020-01-01T00:00:00Z", "0001-01-01T00:00:00+23:00"]
+NO_MOMENTS += ["9999-12-31T23:59:59-23:00", "0s", "-1d", "tomorrow", "12:00"]
+
+
+@pytest.mark.parametrize("text", NO_MOMENTS)
 def test_what_is_no_moment_to_come_is_refused(text):
     with pytest.raises(ValueError, match=r"\w"):
         parse_future(text)
@@ -146,22 +113,11 @@ def test_the_documented_form_has_what_is_taken(text):
     assert re.fullmatch(FORM, text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "0",
-        "",
-        " ",
-        "3",
-        "d",
-        "1 fortnight",
-        "1H",
-        "1 Ms",
-        "1 ss",
-        "2030-01-31",
-        "2030-01-31T10:00:00",
-    ],
-)
+UNDOCUMENTED = ["0", "", " ", "3", "d", "1 fortnight", "1H", "1 Ms", "1 ss", "2030-01-31"]
+UNDOCUMENTED += ["2030-01-31T10:00:00"]
+
+
+@pytest.mark.parametrize("text", UNDOCUMENTED)
 def test_the_documented_form_has_not_what_is_refused(text):
     assert not re.fullmatch(FORM, text)
     with pytest.raises(ValueError):

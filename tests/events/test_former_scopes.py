@@ -8,14 +8,8 @@ from tests.events.conftest import ON_SERVE
 from tests.factories import TeamFactory
 from tests.tail import opened
 
-OLD = [
-    "team:acme",
-    "repo:teams/acme/api",
-    "repo:teams/guild/api",
-    "repo:teams/acme/engine",
-    "thread:teams/acme/api/1",
-    "pull:teams/acme/api/2",
-]
+OLD = ["team:acme", "repo:teams/acme/api", "repo:teams/guild/api", "repo:teams/acme/engine"]
+OLD += ["thread:teams/acme/api/1", "pull:teams/acme/api/2"]
 
 
 @pytest.fixture

@@ -157,11 +157,8 @@ def test_the_pack_after_the_list_is_left_alone() -> None:
 
     assert parser.rest == b"PACK..."
     assert parser.request.raw == stream
-    assert (parser.request.atomic, parser.request.sideband, parser.request.wants_report) == (
-        True,
-        True,
-        True,
-    )
+    expected = (True, True, True)
+    assert (parser.request.atomic, parser.request.sideband, parser.request.wants_report) == expected
 
 
 def test_a_lone_flush_is_a_push_of_nothing() -> None:

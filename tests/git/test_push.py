@@ -118,9 +118,7 @@ def advertised(repo: GitRepo, service: Service) -> bytes:
         return cast(IO[bytes], process.stdout).read()
 
 
-def test_the_head_of_a_pull_can_be_fetched_but_is_not_offered_for_pushing(
-    repo: Scratch,
-) -> None:
+def test_the_head_of_a_pull_can_be_fetched_but_is_not_offered_for_pushing(repo: Scratch) -> None:
     head = repo.commit({"a": b"1"})
     repo.update_ref(MAIN, head, ZERO)
     repo.update_ref(pull_ref(1), head, ZERO)

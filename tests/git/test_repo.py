@@ -33,9 +33,7 @@ def test_a_repository_is_made_once_and_complete(tmp_path: Path) -> None:
     assert not (repo.path / "hooks").exists()
 
 
-def test_a_repository_that_cannot_be_made_leaves_nothing(
-    tmp_path: Path,
-) -> None:
+def test_a_repository_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, most))  # the configuration is longer
     try:

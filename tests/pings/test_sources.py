@@ -91,10 +91,7 @@ def test_fifty_names_ping_and_fifty_one_do_not(make, team_repo, alice, bob):
         MemberFactory.create(team=team_repo.owner_team, user=person)
     names, others = (
         " ".join(words)
-        for words in (
-            (f"@{person.username}" for person in people),
-            (f"#{n}" for n in range(1, 80)),
-        )
+        for words in ((f"@{person.username}" for person in people), (f"#{n}" for n in range(1, 80)))
     )
     make.thread(team_repo, by=alice, body=f"{others} {names}")
     assert len(new_pings()) == 50

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from threading import Barrier, Event, Thread
+from threading import Event
 
 import pytest
-from django.db import connection
 
 from apps.events.models import Event as Recorded
 from apps.git.run import run_git
@@ -16,36 +14,9 @@ from apps.repos.actions import add_approver, remove_approver
 from apps.repos.models import PushJournal
 from tests.principals import access_of
 from tests.pulls import paths
+from tests.races import codes, together
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-
-
-def at_once(*calls):
-    """Run all calls at once; return their results in order. A failed call returns its exception."""
-    barrier, results = Barrier(len(calls)), {}
-
-    def run(number, call):
-        try:
-            barrier.wait(timeout=60)
-            results[number] = call()
-        except BaseException as error:
-            results[number] = error
-        finally:
-            connection.close()
-
-    threads = [Thread(target=run, args=pair) for pair in enumerate(calls)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    failed = [answer for answer in results.values() if isinstance(answer, BaseException)]
-    assert not failed, failed
-    return [results[number] for number in range(len(calls))]
-
-
-def codes(answers):
-    """How often each status and code was returned."""
-    return Counter((answer.status, (answer.json or {}).get("error")) for answer in answers)
 
 
 def commits(repo):
@@ -66,7 +37,7 @@ def test_of_two_merges_of_a_pull_one_wins_and_one_commit_is_made(
     api, pull, alice, bob, sam, strategy
 ):
     url, callers = f"{paths.pull(pull)}/merge", [api(alice), api(bob), api(sam)]
-    answers = at_once(
+    answers = together(
         *(lambda c=caller: c.post(url, merge_strategy=strategy) for caller in callers)
     )
     counts = codes(answers)
@@ -84,18 +55,18 @@ def test_pulls_into_one_target_are_merged_side_by_side(api, make, clone, alice):
         clone.push(f"topic-{number}")
         pulls.append(make.pull(clone.repo, by=alice, source=f"topic-{number}"))
     urls, caller = [f"{paths.pull(pull)}/merge" for pull in pulls], api(alice)
-    answers = at_once(*(lambda u=url: caller.post(u) for url in urls))
+    answers = together(*(lambda u=url: caller.post(u) for url in urls))
     assert codes(answers) == {(200, None): 3}
     assert commits(clone.repo) == 1 + 3 + 3
     assert set(Pull.objects.values_list("status", flat=True)) == {"merged"}
     check_settled(clone.repo)
 
 
-def test_a_pull_is_opened_once_by_two_at_once(api, clone, alice, bob):
+def test_a_pull_is_opened_once_by_two_together(api, clone, alice, bob):
     clone.push("main:feature")
     body = {"title": "x", "body": "", "source_branch": "feature", "target_branch": "main"}
     url, callers = paths.pulls(clone.repo), [api(alice), api(bob)]
-    answers = at_once(*(lambda c=caller: c.post(url, **body) for caller in callers))
+    answers = together(*(lambda c=caller: c.post(url, **body) for caller in callers))
     assert codes(answers) == {(201, None): 1, (409, "pull_already_exists"): 1}
     assert list(clone.repo.pulls.values_list("number", flat=True)) == [1]
 
@@ -112,7 +83,7 @@ def test_a_merge_and_a_push_to_its_target_both_get_there(api, pull, clone, alice
             return str(refused)
         return ""
 
-    merged, refused = at_once(lambda: caller.post(f"{paths.pull(pull)}/merge"), push)
+    merged, refused = together(lambda: caller.post(f"{paths.pull(pull)}/merge"), push)
     merged.gives(200)
     log = run_git(pull.repo.git.path, "rev-list", "refs/heads/main").out.decode().split()
     assert (tip in log) or refused
@@ -121,7 +92,7 @@ def test_a_merge_and_a_push_to_its_target_both_get_there(api, pull, clone, alice
 
 def test_a_pull_is_merged_or_closed_but_never_both(api, pull, alice, bob):
     one, two, url = api(alice), api(bob), paths.pull(pull)
-    merged, closed = at_once(
+    merged, closed = together(
         lambda: one.post(f"{url}/merge"), lambda: two.put(f"{url}/status", status="closed")
     )
     assert sorted([merged.status, closed.status]) == [200, 409]
@@ -150,7 +121,7 @@ def test_pushes_and_changes_of_their_pull_never_wait_for_each_other(api, pull, c
             answers.append(change(len(answers)))
         return answers
 
-    _, changed, replied = at_once(
+    _, changed, replied = together(
         pushes,
         lambda: until_pushed(lambda number: caller.put(url, title=f"Title {number}")),
         lambda: until_pushed(lambda _: caller.post(replies, kind="comment", body="x")),
@@ -187,7 +158,7 @@ def test_a_merge_is_before_the_loss_of_its_approval_or_is_refused(
     review, approver = make.review(pull, by=bob), protection.approvers.get(user=bob)
     caller, url = api(alice), f"{paths.pull(pull)}/merge"
     again = Pull.objects.select_related("repo").get()
-    merged, _ = at_once(lambda: caller.post(url), withdrawn(again, review, approver, alice, bob))
+    merged, _ = together(lambda: caller.post(url), withdrawn(again, review, approver, alice, bob))
     kinds = list(Recorded.objects.order_by("id").values_list("kind", flat=True)[6:])
     lost = next(place for place, kind in enumerate(kinds) if kind in LOSSES)
     if merged.status == 200:
@@ -205,7 +176,7 @@ LOSSES = {"review-dismissed", "approver-removed", "review-created"}
 
 def test_a_merge_is_before_the_protection_of_its_target_or_is_refused(api, pull, alice, sam):
     one, two = api(alice), api(sam)
-    merged, protected = at_once(
+    merged, protected = together(
         lambda: one.post(f"{paths.pull(pull)}/merge"),
         lambda: two.post(f"{pull.repo.api_path}/protections", branch="main"),
     )

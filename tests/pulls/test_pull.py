@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from apps.git import run
-from tests.factories import MemberFactory
 from tests.pulls import paths
 
 
-def test_a_pull_is_read_by_readers_only(api, bare_pull, carol):
+def test_a_pull_is_read(api, bare_pull, carol):
     url = paths.pull(bare_pull)
-    api().get(url).fails(401, "not_authenticated")
     read = api(carol).get(url).gives()
     assert (read["number"], read["uuid"]) == (1, str(bare_pull.uuid))
     for number in (0, 2, 999_999_999):
@@ -48,17 +46,12 @@ def test_what_changes_nothing_is_no_event(api, bare_pull, carol, events):
         assert api(carol).put(url).gives() == before
 
 
-def test_a_change_needs_write_access_of_anybody_else(
-    api, make, team_repo, acme, alice, bob, carol, sam
+def test_who_may_not_change_it_is_told_so_before_the_body_is_read(
+    api, make, open_repo, alice, carol
 ):
-    pull = make.pull(team_repo, by=alice)
-    MemberFactory.create(team=acme, user=carol, viewer=True)
+    pull = make.pull(open_repo, by=alice)
     said = api(carol).put(paths.pull(pull), title=7).fails(403, "role_required")
     assert "you have read" in said
-    api(carol).put(f"{paths.pull(pull)}/status", status="closed").fails(403, "role_required")
-    for person in (bob, sam):
-        title = f"By {person}"
-        assert api(person).put(paths.pull(pull), title=title).gives()["title"] == title
 
 
 def test_a_status_wins_over_the_words_that_change_with_it(api, bare_pull, carol, events):
@@ -86,9 +79,3 @@ NO_CHANGES = [
 def test_a_body_that_is_no_change_is_refused(api, bare_pull, carol):
     for body, code, text in NO_CHANGES:
         assert text in api(carol).put(paths.pull(bare_pull), **body).fails(422, code)
-
-
-def test_the_thread_of_a_pull_is_changed_through_the_pull(api, bare_pull, carol):
-    thread = f"{bare_pull.repo.api_path}/threads/{bare_pull.number}"
-    api(carol).patch(thread, title="Other").fails(409, "invalid_transition")
-    api(carol).delete(thread).fails(409, "invalid_transition")

@@ -37,10 +37,6 @@ def titles(answer) -> list[str]:
     return [row["title"] for row in answer.gives()["results"]]
 
 
-def test_nobody_lists_pulls_without_a_token(api):
-    api().get("/pulls").fails(401, "not_authenticated")
-
-
 def test_one_lists_what_one_may_read_as_its_repository_does(
     api, asked, make, three, team_repo, alice, carol
 ):

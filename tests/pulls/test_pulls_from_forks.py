@@ -62,11 +62,8 @@ def test_a_branch_of_a_fork_may_have_the_name_of_its_target(api, upstream, clone
     head = clone.commit("main", {"more": "yes\n"})
     clone.push("main")
     made, _ = opened(api, upstream, carol, "carol:main")
-    assert (made["source_branch"], made["target_branch"], made["head_sha"]) == (
-        "main",
-        "main",
-        head,
-    )
+    expected = ("main", "main", head)
+    assert (made["source_branch"], made["target_branch"], made["head_sha"]) == expected
     same = api(carol).post(f"{upstream.api_path}/pulls", **body("teams/acme:main"))
     same.fails(422, "same_branch")
 

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.once
 
 OF_WORKER = {"complete_fork", "fail_fork"}
 """Complete a fork like the worker, after its creator was allowed to request it."""
-WITH_ROW = {"update_protection", "delete_protection", "add_approver", "remove_approver"}
 
 CALLS = {
     "create_repo": (
@@ -141,10 +140,3 @@ def test_an_archived_repository_stays_as_it_is(have, events, alice, name, stale)
         return  # the worker checks again; an archived repository may be copied
     with events():
         assert refused(CALLS[name][1], Principal(alice), have) == (409, "repo_archived")
-
-
-@pytest.mark.parametrize("name", sorted(WITH_ROW))
-def test_access_to_one_repository_opens_nothing_in_another(make, have, acme, alice, events, name):
-    have.repo = make.repo(acme, by=alice)
-    with events(), pytest.raises(ValueError, match="is not in"):
-        CALLS[name][1](Principal(alice), have)

@@ -18,10 +18,8 @@ def protection(make, repo, alice):
     return make.protection(repo, by=alice)
 
 
-def test_an_approver_is_named_by_an_admin(api, protection, alice, carol, sam, events):
+def test_an_approver_is_named_by_an_admin(api, protection, alice, sam, events):
     url = paths.approvers(protection)
-    api().post(url, username="sam").fails(401, "not_authenticated")
-    api(carol).post(url, username="sam").fails(403, "forbidden")
     with events("approver-added") as recorded:
         added = api(alice).post(url, username="SAM").gives(201)
     assert {**added, "created_at": ""} == {
@@ -36,14 +34,6 @@ def test_an_approver_is_named_by_an_admin(api, protection, alice, carol, sam, ev
     ident = {"uuid": str(sam.uuid), "protection_uuid": str(protection.uuid)}
     assert recorded[0].target == {"kind": "approver", **ident}
     assert api(alice).get(paths.protection(protection)).gives()["approver_count"] == 1
-
-
-def test_members_see_the_approvers_and_do_not_name_them(api, make, team_repo, alice, bob):
-    protection = make.protection(team_repo, by=alice, approver=bob)
-    url = paths.approvers(protection)
-    api(bob).post(url, username="alice").fails(403, "role_required")
-    api(bob).delete(f"{url}/{bob.uuid}").fails(403, "role_required")
-    assert [row["username"] for row in api(bob).get(url).gives()["results"]] == ["bob"]
 
 
 def test_who_cannot_read_cannot_approve(api, protection, alice, carol, events):

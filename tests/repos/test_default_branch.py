@@ -57,12 +57,6 @@ def test_the_default_branch_has_to_exist_and_git_follows(put, pushed, events):
     assert heads() == ("next", "next", False)
 
 
-def test_only_admins_choose_it(api, pushed, bob):
-    body = {"name": "Api", "slug": "api", "default_branch": "next"}
-    api(bob).put(pushed.api_path, **body).fails(403, "role_required")
-    assert heads() == ("main", "main", False)
-
-
 def test_one_that_has_gone_meanwhile_can_be_sent_again(put, pushed, events):
     pushed.refs.filter(full_name="refs/heads/main").delete()
     with events():

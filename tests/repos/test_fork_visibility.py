@@ -117,10 +117,7 @@ def with_waiting_fork(make, alice, carol):
 @pytest.mark.django_db(transaction=True)
 def test_a_fork_that_is_made_at_the_same_time_is_as_hidden_or_is_not_made(api, make, alice, carol):
     upstream, caller = with_waiting_fork(make, alice, carol), api(alice)
-    at_once(
-        lambda: Outcome(jobs.make_next_fork),
-        lambda: show(caller, upstream, "private"),
-    )
+    at_once(lambda: Outcome(jobs.make_next_fork), lambda: show(caller, upstream, "private"))
     assert {repo.visibility for repo in Repo.objects.all()} == {"private"}
 
 
@@ -161,8 +158,7 @@ def test_of_a_fork_that_is_shown_while_its_upstream_is_hidden_nothing_is_left_to
     fork = a_fork(upstream, carol, "private")
     first, second = api(alice), api(carol)
     answers = at_once(
-        lambda: show(first, upstream, "private"),
-        lambda: show(second, fork, "public"),
+        lambda: show(first, upstream, "private"), lambda: show(second, fork, "public")
     )
     assert answers[200, None] + answers[422, "validation_failed"] == 2
     assert visibilities(upstream, fork) == ["private", "private"]

@@ -64,12 +64,8 @@ def test_every_answer_says_how_the_tightest_limit_stands(ask, alice, carol, limi
     answers = [ask(alice), ask(carol), ask(token="ght_wrong"), ask(alice)]
     values = [(answer.status_code, answer["X-RateLimit-Remaining"]) for answer in answers]
     assert values == [(200, "4"), (403, "4"), (401, "2"), (200, "3")]
-    assert [answer["X-RateLimit-Resource"] for answer in answers] == [
-        "git",
-        "git",
-        "anonymous",
-        "git",
-    ]
+    expected = ["git", "git", "anonymous", "git"]
+    assert [answer["X-RateLimit-Resource"] for answer in answers] == expected
     assert answers[0]["X-RateLimit-Limit"] == "5"
     assert time.time() < int(answers[0]["X-RateLimit-Reset"]) <= time.time() + 2 * DAY
 

@@ -35,14 +35,6 @@ KEPT = ["0" * 64, "x" * 250]
 """Names that could be pushed before these rules."""
 
 
-@pytest.fixture
-def clone(team_repo, alice, tmp_path):
-    made = Clone(tmp_path / "clone", team_repo, alice)
-    made.commit("main", {"a": "1\n"})
-    made.push("main")
-    return made
-
-
 def pushed(clone, *commands: Command) -> str:
     source = Scratch(clone.folder / "source.git")
     if not source.exists():
@@ -195,9 +187,7 @@ def test_what_was_named_alike_before_is_listed_and_can_be_deleted(clone, alice, 
     assert "0 differences" in output
     assert f"ng {TAGS}main {A_BRANCH}\n" in pushed(clone, Command(old, sha, f"{TAGS}main"))
     report = pushed(
-        clone,
-        Command(old, sha, f"{BRANCHES}main"),
-        *(Command(old, ZERO, ref) for ref in refs),
+        clone, Command(old, sha, f"{BRANCHES}main"), *(Command(old, ZERO, ref) for ref in refs)
     )
     assert report.count("ok refs/") == 6
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from threading import Barrier, Thread
+from functools import partial
 
 import pytest
 from django.db import connection
@@ -14,8 +14,9 @@ from apps.git.protocol import FLUSH, ZERO, Command, pkt
 from apps.repos.actions import create_protection
 from apps.repos.http.push import receive
 from apps.repos.models import PushJournal
-from tests.git.scratch import Scratch, push_body
+from tests.git.scratch import push_body
 from tests.principals import access_of
+from tests.races import together
 from tests.repos.test_git_http import api_path, events_of, post
 
 pytestmark = pytest.mark.one_server
@@ -141,14 +142,6 @@ def test_a_branch_is_not_deleted_and_made_anew_by_one_push(server, path, git):
 # Protections that come and go while somebody pushes
 
 
-@pytest.fixture
-def other(tmp_path):
-    """The repository of a person who pushes."""
-    other = Scratch(tmp_path / "other.git")
-    other.create()
-    return other
-
-
 def body_of(other, old, new, ref=MAIN):
     return push_body(other, [Command(old, new, ref)])
 
@@ -223,11 +216,10 @@ def test_a_repository_that_is_archived_meanwhile_takes_no_push(team_repo, other,
 def test_of_two_pushes_that_create_a_protected_branch_one_wins(make, team_repo, other, alice, bob):
     make.protection(team_repo, by=alice)
     bodies = [body_of(other, ZERO, other.commit({"a": b"%d" % n})) for n in range(2)]
+    by = [access_of(person, team_repo) for person in (alice, bob)]
     answers = together(
-        *(
-            lambda b=body, p=person: receive(access=access_of(p, team_repo), body=iter([b]))
-            for body, person in zip(bodies, (alice, bob), strict=True)
-        )
+        lambda: receive(access=by[0], body=iter([bodies[0]])),
+        lambda: receive(access=by[1], body=iter([bodies[1]])),
     )
     assert sorted(b"ok refs/heads/main" in answer for answer in answers) == [False, True]
     assert Event.objects.filter(kind="branch-created").count() == 1
@@ -242,8 +234,8 @@ def test_a_push_and_a_protection_at_once_have_one_of_two_outcomes(team_repo, oth
         new = other.commit({"a": b"%d" % (number + 1)}, tip)
         body = body_of(other, tip, new)
         _, answer = together(
-            lambda: create_protection(access=access_of(alice, team_repo), branch="main"),
-            lambda b=body: receive(access=access_of(bob, team_repo), body=iter([b])),
+            partial(create_protection, access=access_of(alice, team_repo), branch="main"),
+            partial(receive, access=access_of(bob, team_repo), body=iter([body])),
         )
         moved = b"ok refs/heads/main" in answer
         assert moved or b"ng refs/heads/main protected branch" in answer
@@ -251,23 +243,3 @@ def test_a_push_and_a_protection_at_once_have_one_of_two_outcomes(team_repo, oth
         assert team_repo.branch_sha("main") == tip
         check_settled(team_repo)
         team_repo.protections.all().delete()
-
-
-def together(*calls):
-    """Call all functions at the same moment; return their results in order."""
-    barrier, results = Barrier(len(calls)), {}
-
-    def run(number, call):
-        try:
-            barrier.wait(timeout=60)
-            results[number] = call()
-        finally:
-            connection.close()
-
-    threads = [Thread(target=run, args=pair) for pair in enumerate(calls)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    assert len(results) == len(calls), "one of them raised"
-    return [results[number] for number in range(len(calls))]

@@ -8,7 +8,7 @@ import pytest
 
 from apps.git.protocol import ZERO, Command
 from apps.repos.http.push import MOST_LOGGED, receive
-from tests.git.scratch import Scratch, push_body
+from tests.git.scratch import push_body
 from tests.principals import access_of
 from tests.repos.test_git_http import api_path
 from tests.waiting import eventually
@@ -37,14 +37,6 @@ def test_a_line_of_the_log_says_why_a_whole_push_was_refused(server, path, git):
     ours.commit()
     ours.fails("push", ours.url, "main")
     eventually(lambda: f"Refused push to {path} by alice: 409 repo_archived" in server.log)
-
-
-@pytest.fixture
-def other(tmp_path):
-    """The repository of a person who pushes."""
-    scratch = Scratch(tmp_path / "other.git")
-    scratch.create()
-    return scratch
 
 
 @pytest.mark.django_db(transaction=True)

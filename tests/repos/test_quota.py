@@ -13,20 +13,12 @@ from apps.git.store import bytes_in
 from apps.repos import jobs, quota
 from apps.repos.http.push import receive
 from apps.repos.models import Repo
-from tests.git.scratch import Scratch, push_body
+from tests.git.scratch import push_body
 from tests.principals import access_of
 
 MAIN, SIDE = "refs/heads/main", "refs/heads/side"
 MIB = 1024 * 1024
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def other(tmp_path):
-    """The repository of a person who pushes."""
-    other = Scratch(tmp_path / "other.git")
-    other.create()
-    return other
 
 
 @pytest.fixture

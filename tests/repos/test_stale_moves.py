@@ -11,7 +11,6 @@ from apps.repos.http.push import accept_refs, read_commands, receive, stale_move
 from apps.repos.models import PushJournal
 from apps.repos.pushes import open_journal, reconcile
 from tests.git.scratch import Scratch, push_body
-from tests.gitclient import Clone
 from tests.principals import access_of
 
 NOWHERE = "d" * 40
@@ -37,14 +36,6 @@ def test_a_move_has_to_begin_where_the_ref_is(make, team_repo, alice):
     assert begin_push(by, NOWHERE, tip) == {"refs/heads/main": reason}
     assert begin_push(by, NOWHERE, "0" * 40) == {"refs/heads/main": reason}
     assert list(PushJournal.objects.values_list("old", "new")) == [(tip, NOWHERE)]
-
-
-@pytest.fixture
-def clone(team_repo, alice, tmp_path):
-    made = Clone(tmp_path / "clone", team_repo, alice)
-    made.commit("main", {"a": "1\n"})
-    made.push("main")
-    return made
 
 
 @pytest.fixture

@@ -59,11 +59,8 @@ def test_a_push_stores_what_its_refs_lead_to(clone, team_repo):
         "alice",
     )
     tags = {row.full_name.removeprefix(TAGS): row for row in team_repo.refs.tags()}
-    assert [tags[name].tag_message for name in ("light", "v1.0", "key")] == [
-        None,
-        "Version 1\n\nof two",
-        "A key",
-    ]
+    expected = [None, "Version 1\n\nof two", "A key"]
+    assert [tags[name].tag_message for name in ("light", "v1.0", "key")] == expected
     assert [tags[name].peeled_sha for name in ("light", "v1.0", "key")] == [
         clone.head("main"),
         clone.head("main"),

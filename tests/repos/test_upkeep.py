@@ -23,18 +23,9 @@ from apps.repos.pushes import open_journal
 from apps.repos.rules import ZERO
 from tests import prepared_data
 from tests.gitclient import Clone
-from tests.prepared_data import given, with_people
+from tests.prepared_data import given
 from tests.principals import access_of, space_access_of
-
-
-def with_clone(make, folder):
-    things = with_people(make, folder)
-    made = Clone(
-        folder / "work", make.repo(things["acme"], "api", by=things["alice"]), things["alice"]
-    )
-    made.commit("main", {"a": "1\n"})
-    made.push("main")
-    return things | {"clone": made}
+from tests.repos.test_many_refs import with_clone
 
 
 @pytest.fixture

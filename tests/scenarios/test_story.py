@@ -104,11 +104,8 @@ def discuss(story: Story, pull: str) -> None:
         person.post(replies, kind="comment", body="Because.", **below).gives(201)
     story.alice.delete(f"{replies}/2").gives(204)
     records = story.bob.get(thread).gives()["replies"]
-    assert [(reply["number"], reply["depth"], reply["is_deleted"]) for reply in records] == [
-        (1, 0, False),
-        (2, 1, True),
-        (3, 2, False),
-    ]
+    expected = [(1, 0, False), (2, 1, True), (3, 2, False)]
+    assert [(reply["number"], reply["depth"], reply["is_deleted"]) for reply in records] == expected
     story.alice.delete(f"{replies}/2").fails(409, "reply_already_deleted")
     story.watch("reply-created", "reply-created", "reply-created", "reply-deleted")
 

@@ -22,11 +22,8 @@ def test_a_fresh_install_guards_signing_in_and_up_and_nothing_else(api, sam):
     assert all(one["is_enabled"] and one["updated_by_username"] is None for one in found)
 
 
-def test_staff_creates_a_rate_limit(api, alice, sam, events):
+def test_staff_creates_a_rate_limit(api, sam, events):
     first_rate_limits()
-    with events():
-        api().post("/rate-limits", **WRITE).fails(401, "not_authenticated")
-        api(alice).post("/rate-limits", **WRITE).fails(403, "staff_required")
     with events("rate-limit-created") as seen:
         made = api(sam).post("/rate-limits", **WRITE).gives(201)
     assert seen[0].data == WRITE and seen[0].site == 1
@@ -123,11 +120,10 @@ def test_a_scope_has_one_limit(api, sam, events):
     assert api(sam).get(path).gives() == git
 
 
-def test_a_change_keeps_what_it_does_not_name(api, alice, sam, events):
+def test_a_change_keeps_what_it_does_not_name(api, sam, events):
     made = api(sam).post("/rate-limits", **WRITE).gives(201)
     path = f"/rate-limits/{made['uuid']}"
     with events():
-        api(alice).put(path, max_requests=5).fails(403, "staff_required")
         api(sam).send("PUT", path).fails(400, "malformed_request")
         assert api(sam).put(path, **WRITE).gives() == made
     with events("rate-limit-updated") as seen:

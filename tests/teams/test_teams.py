@@ -13,7 +13,6 @@ from tests.factories import MemberFactory, TeamFactory, UserFactory
 
 
 def test_a_team_is_created_by_anybody_who_then_owns_it(api, alice, events):
-    api().post("/teams", name="Acme", slug="acme").fails(401, "not_authenticated")
     with events("team-created"):
         team = api(alice).post("/teams", name="Acme", slug="acme").gives(201)
     assert team["caller_role"] == "owner"
@@ -35,9 +34,8 @@ def test_a_team_is_known_to_everybody_but_each_sees_their_own_role(api, acme, al
     assert [row["caller_role"] for row in api(bob).get("/teams").gives()["results"]] == ["member"]
 
 
-def test_staff_lists_every_team_and_nobody_else_does(api, acme, bob, sam):
+def test_staff_lists_every_team(api, acme, sam):
     TeamFactory.create(slug="zeta", owner=sam)
-    api(bob).get("/teams?all=true").fails(403, "staff_required")
     assert slugs(api(sam).get("/teams?all=true")) == ["acme", "zeta"]
     assert slugs(api(sam).get("/teams?all=false")) == slugs(api(sam).get("/teams")) == ["zeta"]
 
@@ -56,8 +54,7 @@ def test_teams_are_listed_by_slug_and_searched_in_name_and_slug(api, alice):
     assert slugs(api(alice).get("/teams?search=_")) == []
 
 
-def test_owners_rename_and_readdress_a_team(api, acme, alice, bob, events):
-    api(bob).put("/teams/acme", name="Mine", slug="mine").fails(403, "role_required")
+def test_owners_rename_and_readdress_a_team(api, acme, alice, events):
     with events("team-updated") as recorded:
         changed = api(alice).put("/teams/acme", name="Acme Ltd", slug="acme-ltd").gives()
     assert (changed["name"], changed["slug"]) == ("Acme Ltd", "acme-ltd")

@@ -28,24 +28,11 @@ MOST = ROWS // 8
 """Maximum number of rows that one page may read."""
 CALLERS = ("stranger", "crowd-777", "staff")
 """A reader of public rows only, a member of one team, and a reader of all rows."""
-FILTERS = [
-    "",
-    "status=open",
-    "status=open&status=closed",
-    "created_by=crowd-6",
-    "created_by=stranger",
-    "participant=crowd-6",
-    "participant=stranger",
-    "participant=self",
-    "team=crowd-778",
-    "team=crowd-777&status=open",
-    "search=slow",
-    "search=pushes 30081",
-    "search=zebra",
-    "before=1-" + "0" * 32,
-    "after=1-" + "0" * 32,
-    "created_by=self&search=pushes&status=open",
-]
+FILTERS = ["", "status=open", "status=open&status=closed", "created_by=crowd-6"]
+FILTERS += ["created_by=stranger", "participant=crowd-6", "participant=stranger"]
+FILTERS += ["participant=self", "team=crowd-778", "team=crowd-777&status=open", "search=slow"]
+FILTERS += ["search=pushes 30081", "search=zebra", "before=1-" + "0" * 32, "after=1-" + "0" * 32]
+FILTERS += ["created_by=self&search=pushes&status=open"]
 OF_THREADS = ["kind=announcement", "kind=question", "priority=urgent", "priority=low"]
 OF_PULLS = [f"awaiting_review_from={name}" for name in ("crowd-1", "crowd-778", "self")]
 OF_PULLS += ["status=draft", "status=merged"]

@@ -7,8 +7,9 @@ import pytest
 from apps.core import markdown
 from apps.threads.models import Reply
 from tests.factories import UserFactory
+from tests.races import together
 from tests.threads import paths
-from tests.threads.test_races import BODY, statuses, together
+from tests.threads.test_races import BODY, statuses
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 CLIENTS = 16

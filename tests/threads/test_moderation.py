@@ -16,12 +16,13 @@ def reply(make, team_repo, bob, alice):
     return reply
 
 
-def test_only_staff_moderates_and_the_placeholder_stays(reply, alice, sam, api, events):
+def test_only_staff_moderates_and_the_placeholder_stays(reply, alice, carol, sam, api, events):
     path = f"/teams/acme/repos/api/threads/{reply.thread.number}"
     with events():
-        with pytest.raises(ApiError) as caught:
-            actions.moderate_reply(access=access_of(alice, reply.thread.repo), reply=reply)
-        assert caught.value.code == "staff_required"
+        for person in (None, carol, alice):
+            with pytest.raises(ApiError) as caught:
+                actions.moderate_reply(access=access_of(person, reply.thread.repo), reply=reply)
+            assert caught.value.code == "staff_required"
         api(sam).delete(f"{path}/replies/{reply.number}").fails(403, "not_creator")
     with events("reply-deleted") as recorded:
         actions.moderate_reply(access=access_of(sam, reply.thread.repo), reply=reply)
@@ -36,6 +37,15 @@ def test_a_reply_that_is_gone_is_not_moderated_again(reply, bob, sam, events):
     with events(), pytest.raises(ApiError) as caught:
         actions.moderate_reply(access=access_of(sam, reply.thread.repo), reply=reply)
     assert caught.value.code == "reply_already_deleted"
+
+
+def test_a_reply_of_another_or_an_archived_repository_is_not_moderated(make, reply, sam, events):
+    elsewhere = access_of(sam, make.repo(sam, by=sam))
+    with events(), pytest.raises(ValueError, match="is not in"):
+        actions.moderate_reply(access=elsewhere, reply=reply)
+    reply.thread.repo.is_archived = True
+    with events(), pytest.raises(ApiError, match="archived"):
+        actions.moderate_reply(access=access_of(sam, reply.thread.repo), reply=reply)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from threading import Barrier, Thread
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from apps.core.errors import ApiError
 from apps.events.models import Event
 from apps.threads import actions
 from tests.factories import UserFactory
 from tests.principals import access_of
+from tests.races import together
 from tests.threads import paths
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BODY = {"kind": "comment", "body": "Me too."}
-
-
-def together(*calls: Callable[[], Any]) -> list[Any]:
-    """Run the calls concurrently, each in its own thread and connection; the responses in order."""
-    gate, answers = Barrier(len(calls)), [None] * len(calls)
-
-    def run(index: int) -> None:
-        try:
-            gate.wait(60)
-            answers[index] = calls[index]()
-        finally:
-            connection.close()
-
-    threads = [Thread(target=run, args=(index,)) for index in range(len(calls))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    return answers
 
 
 def statuses(answers: list[Any]) -> list[int]:

@@ -9,7 +9,6 @@ BODY = {"kind": "comment", "body": "Same here."}
 
 
 def test_a_reader_replies(api, thread, carol, events):
-    api().post(paths.replies(thread), **BODY).fails(401, "not_authenticated")
     with events("reply-created") as recorded:
         made = api(carol).post(paths.replies(thread), **BODY).gives(201)
     assert {name: made[name] for name in BODY} == BODY
@@ -23,16 +22,6 @@ def test_a_reader_replies(api, thread, carol, events):
     assert len(made["uuid"]) == 36
     assert recorded[0].web_suffix == f"/threads/{thread.number}#reply-1"
     assert api(carol).get(f"{paths.replies(thread)}/1").gives() == made
-
-
-def test_a_stranger_to_a_private_repository_reads_and_writes_no_reply(
-    api, make, repo, alice, carol
-):
-    thread = make.thread(repo, by=alice)
-    api(carol).get(paths.replies(thread)).fails(403, "forbidden")
-    api(carol).post(paths.replies(thread), **BODY).fails(403, "forbidden")
-    api(carol).get(f"{paths.threads(repo)}/9/replies").fails(403, "forbidden")
-    api(alice).get(f"{paths.threads(repo)}/9/replies").fails(404, "not_found")
 
 
 def test_a_reply_to_a_reply_names_its_parent(api, thread, carol, alice):
@@ -158,12 +147,6 @@ def test_a_body_may_be_as_long_as_the_limit(api, make, team_repo, alice):
     assert made["body"] == longest
 
 
-def test_an_archived_repository_takes_no_reply(api, thread, alice):
-    thread.repo.is_archived = True
-    thread.repo.save()
-    api(alice).post(paths.replies(thread), **BODY).fails(409, "repo_archived")
-
-
 def test_replies_are_listed_in_the_order_of_their_tree_in_pages(api, make, thread, alice, carol):
     one = make.reply(thread, by=alice)
     two = make.reply(thread, by=carol)
@@ -177,8 +160,3 @@ def test_replies_are_listed_in_the_order_of_their_tree_in_pages(api, make, threa
     whole = api(carol).get(paths.thread(thread)).gives()
     assert whole["replies"] == [*first["results"], *second["results"]]
     assert len(whole["replies"]) == Thread.objects.get().reply_count
-
-
-def test_a_member_of_the_team_replies_in_a_private_repository(api, make, team_repo, alice, bob):
-    thread = make.thread(team_repo, by=alice)
-    api(bob).post(paths.replies(thread), **BODY).gives(201)

@@ -40,10 +40,6 @@ def titles(answer) -> list[str]:
     return [record["title"] for record in answer.gives()["results"]]
 
 
-def test_nobody_lists_threads_without_a_token(api):
-    api().get("/threads").fails(401, "not_authenticated")
-
-
 def test_one_lists_what_one_may_read_as_its_repository_does(
     api, each_query, three, team_repo, alice, carol
 ):
@@ -150,18 +146,8 @@ def test_a_search_looks_at_titles_alone(api, each_query, make, team_repo, alice)
     assert titles(api(alice).get("/threads?search=zebra")) == []
 
 
-BAD = [
-    "status=merged",
-    "status=open&status=",
-    "status=open&status=none",
-    "kind=pull",
-    "kind=",
-    "priority=highest",
-    "search=a%00b",
-    "created_by=%00",
-    "team=%00",
-    "per_page=0",
-]
+BAD = ["status=merged", "status=open&status=", "status=open&status=none", "kind=pull", "kind="]
+BAD += ["priority=highest", "search=a%00b", "created_by=%00", "team=%00", "per_page=0"]
 
 
 @pytest.mark.parametrize("query", BAD)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from apps.threads.models import ReplyVersion, ThreadVersion
+from tests.races import together
 from tests.threads import paths
-from tests.threads.test_races import together
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from apps.core.body_limits import UPLOAD_LIMIT
 from apps.core.errors import Conflict
 from apps.core.parsers import JSON_LIMIT
-from apps.repos.models import Repo, Visibility
+from apps.repos.models import Repo
 from apps.threads.actions import delete_thread
 from apps.uploads.actions import create_upload
 from apps.uploads.models import Upload
@@ -31,15 +31,6 @@ def zipped() -> bytes:
     with zipfile.ZipFile(made, "w") as archive:
         archive.writestr("a", "b")
     return made.getvalue()
-
-
-def test_a_stranger_to_a_private_repository_uploads_nothing(upload, open_repo, carol, uploads_dir):
-    open_repo.visibility = Visibility.PRIVATE
-    open_repo.save()
-    upload(carol).fails(403, "forbidden")
-    upload(None).fails(401, "not_authenticated")
-    assert not Upload.objects.exists()
-    assert not files(uploads_dir)
 
 
 def test_to_an_archived_repository_nothing_is_uploaded(upload, open_repo, alice, uploads_dir):

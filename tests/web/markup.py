@@ -6,20 +6,8 @@ from collections import Counter
 from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
-VOID = {
-    "area",
-    "base",
-    "br",
-    "col",
-    "embed",
-    "hr",
-    "img",
-    "input",
-    "link",
-    "meta",
-    "source",
-    "track",
-}
+VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source"}
+VOID |= {"track"}
 VOID |= {"wbr"}
 BLOCKS = {"address", "article", "aside", "blockquote", "details", "dialog", "div", "dl", "fieldset"}
 BLOCKS |= {"figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "main"}

@@ -21,14 +21,7 @@ from django.urls import resolve
 from playwright.sync_api import Browser, Page, StorageState, expect
 
 from tests.server import Server
-from tests.web.chromium import (
-    SHIFTS,
-    chromium,
-    complaints,
-    new_page,
-    resize,
-    violations,
-)
+from tests.web.chromium import SHIFTS, chromium, complaints, new_page, resize, violations
 from tests.web.hostile_data import BRANCH, DATA, HOSTILE
 from tests.web.markup import flaws
 from tests.web.page_client import PASSWORD
@@ -47,16 +40,8 @@ SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/invites"]
 SIGNED_IN += ["/settings/invites/{invite}/delete", "/settings/email?token={proof}"]
 SIGNED_IN += ["/settings/appearance", "/new/team", "/new/repo"]
 REPO = f"/users/Ada0/{'a' * 100}"
-FOR_ALL = [
-    "/users/Ada0",
-    REPO,
-    f"{REPO}/activity",
-    f"{REPO}/threads",
-    f"{REPO}/threads/1",
-    f"{REPO}/pulls",
-    f"{REPO}/pulls/2",
-    f"{REPO}/forks",
-]
+FOR_ALL = ["/users/Ada0", REPO, f"{REPO}/activity", f"{REPO}/threads", f"{REPO}/threads/1"]
+FOR_ALL += [f"{REPO}/pulls", f"{REPO}/pulls/2", f"{REPO}/forks"]
 FOR_ALL += [f"{REPO}/threads/1/versions", f"{REPO}/threads/1/replies/2/versions"]
 FILE = quote(HOSTILE.replace("/", "|"))
 FOR_ALL += [f"{REPO}/files", f"{REPO}/files/{FILE}", f"{REPO}/files/{'W' * 200}/{FILE}"]

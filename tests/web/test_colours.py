@@ -73,12 +73,7 @@ def test_only_languages_are_coloured_that_texts_may_have_as_well():
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "import os\n" * 2001,
-        "import os" + " " * 992,
-        "x = 1\n" + "y" * (128 * 1024),
-    ],
+    "text", ["import os\n" * 2001, "import os" + " " * 992, "x = 1\n" + "y" * (128 * 1024)]
 )
 def test_what_is_too_much_stays_plain(text):
     assert coloured_lines("x.py", text, Budget(1)) == plain_lines(text)

@@ -9,7 +9,6 @@ import pytest
 
 from apps.browse.models import GitCache
 from apps.git.run import GitTimeout
-from apps.repos.models import Visibility
 from apps.web import diffs, pulls
 from tests.browse.code import code_of, push
 from tests.test_queries import costing
@@ -183,13 +182,3 @@ def test_what_git_cannot_tell_in_time_is_said_and_a_pull_is_shown_without(
     refused = visit(bob).get(f"{address}/files").gives(422)
     assert "takes git too long" in refused.text and refused.h1
     assert "takes git too long" in visit(bob).get(f"{root}/commits/{head}").gives(422).text
-
-
-def test_changes_of_a_private_pull_are_shown_to_nobody_else(visit, address, pull, carol):
-    for tab in ("commits", "files"):
-        assert "def run" not in visit(carol).get(f"{address}/{tab}").gives(403).html
-        visit().get(f"{address}/{tab}").redirects_to(f"/signin?next={address}/{tab}", 302)
-    pull.repo.visibility = Visibility.PUBLIC
-    pull.repo.save()
-    for tab in ("commits", "files"):
-        visit().get(f"{address}/{tab}").gives()

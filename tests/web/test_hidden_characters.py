@@ -53,22 +53,11 @@ def test_every_hidden_character_has_a_mark_with_its_code(code):
     assert has_hidden(f"a{chr(code)}b")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "👨‍👩‍👧",
-        "👩🏽‍💻",
-        "🏳️‍🌈",
-        "❤️",
-        "1️⃣",
-        "می‌خواهم",
-        "क्‍ष",
-        "葛\U000e0100",
-        "שלום",
-        "é ü ß",
-        "x\u0301",
-    ],
-)
+UNMARKED = ["👨‍👩‍👧", "👩🏽‍💻", "🏳️‍🌈", "❤️", "1️⃣", "می‌خواهم", "क्‍ष", "葛\U000e0100", "שלום"]
+UNMARKED += ["é ü ß", "x\u0301"]
+
+
+@pytest.mark.parametrize("text", UNMARKED)
 def test_emoji_and_words_of_any_script_have_no_marks(text):
     assert escaped(text) == text
     assert not has_hidden(text)

@@ -140,13 +140,8 @@ def test_mail_to_one_person_is_limited_whoever_asks_for_it(ada):
 
 
 VICTIM = "ada@example.org"
-SPELLINGS = [
-    "Ada+1@example.org",
-    '"ada"@example.org',
-    '"a\\da+2"@example.org',
-    "ada@ex\uff41mple.org",
-    "ada@EXAMPLE.org",
-]
+SPELLINGS = ["Ada+1@example.org", '"ada"@example.org', '"a\\da+2"@example.org']
+SPELLINGS += ["ada@ex\uff41mple.org", "ada@EXAMPLE.org"]
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)

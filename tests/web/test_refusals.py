@@ -66,14 +66,8 @@ def test_a_line_about_no_request_stays_as_it_is():
 
 
 def test_a_wait_is_told_in_words():
-    assert [lasting(n) for n in (1, 90, 120, 121, 7200, 90 * 86400)] == [
-        "1 second",
-        "90 seconds",
-        "2 minutes",
-        "3 minutes",
-        "2 hours",
-        "90 days",
-    ]
+    expected = ["1 second", "90 seconds", "2 minutes", "3 minutes", "2 hours", "90 days"]
+    assert [lasting(n) for n in (1, 90, 120, 121, 7200, 90 * 86400)] == expected
 
 
 def test_a_text_is_not_lost_with_what_it_was_for(visit, make, team_repo, alice, bob, events):
