@@ -246,7 +246,8 @@ def test_command_lists_are_counted_in_memory_while_they_are_kept(team_repo, alic
     """Parsing a list of 8 MiB takes 70 MiB, and its sender may never finish it."""
     monkeypatch.setattr(body_memory, "most", 2 * MIB)
     lines = (pkt(f"{'0' * 40} {'1' * 40} refs/x/{n}".encode()) for n in range(3000))
-    small, large = pkt(f"{'0' * 40} {'1' * 40} refs/x".encode()) + FLUSH, b"".join(lines)
+    small = pkt(f"{'0' * 40} {'1' * 40} refs/x\0report-status".encode()) + FLUSH
+    large = b"".join(lines)
     seen = []
 
     def slowly():
@@ -269,7 +270,8 @@ def test_the_command_lists_of_one_person_leave_room_for_those_of_others(
     """Four unfinished lists of 8 MiB would block all other bodies."""
     monkeypatch.setattr(body_memory, "per_caller", MIB)
     lines = (pkt(f"{'0' * 40} {'1' * 40} refs/x/{n}".encode()) for n in range(1000))
-    push = b"".join(lines) + FLUSH
+    first = pkt(f"{'0' * 40} {'1' * 40} refs/x\0report-status".encode())
+    push = first + b"".join(lines) + FLUSH
     with body_memory.hold(f"person:{alice.pk}") as waiting:
         waiting.grow_to(MIB)
         with pytest.raises(Unavailable):
