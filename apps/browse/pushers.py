@@ -208,10 +208,10 @@ def _store(repo: Repo, group: Sequence[Step], shas: Sequence[str]) -> None:
     rows = []
     for start in range(0, len(shas), AT_ONCE):
         some = shas[start : start + AT_ONCE]
-        known = _first(_pushes(repo, some))
+        stored = _first(_pushes(repo, some))
         for sha in some:
             at, person = group[0].at, group[0].actor_id
-            if (first := known.get(sha)) and (person is None or first.pushed_at < at):
+            if (first := stored.get(sha)) and (person is None or first.pushed_at < at):
                 at, person = first.pushed_at, first.user_id
             if person is not None:
                 rows.append(CommitPush(repo=repo, sha=sha, pushed_by_id=person, pushed_at=at))

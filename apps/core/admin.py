@@ -68,8 +68,8 @@ def badge(word: str, good: bool | None = None) -> SafeString:
 
 def bulleted(lines: Iterable[str], *, more: str = "") -> str:
     """A bulleted list, with `more` as its last line if given; a dash for no lines."""
-    shown = [*lines, *([more] if more else [])]
-    items = format_html_join("", "<li>{}</li>", [(line,) for line in shown])
+    lines_and_count = [*lines, *([more] if more else [])]
+    items = format_html_join("", "<li>{}</li>", [(line,) for line in lines_and_count])
     return format_html('<ul class="rows">{}</ul>', items) if items else NONE
 
 

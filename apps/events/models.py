@@ -156,7 +156,7 @@ class Event(models.Model):
     target = models.JSONField()
     title = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is "no title"
     web_suffix = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is "no page"
-    api_suffix = models.CharField(max_length=255, null=True)  # noqa: DJ001
+    api_suffix = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null: no address
     data = models.JSONField(default=dict)
     created_at = models.DateTimeField()
     where: str

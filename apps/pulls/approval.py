@@ -41,7 +41,7 @@ def level_of_author(review: Review) -> Level:
 
 @dataclass(frozen=True)
 class Eligibility:
-    """Whose decisions on a pull count now, and for which commits, with or without protections."""
+    """Decides which people's reviews of a pull count now, and for which commits."""
 
     pull: Pull
     protections: Sequence[Protection]

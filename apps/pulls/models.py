@@ -156,8 +156,9 @@ class Pull(models.Model):
     """Whether `base_sha` contains `head_sha`; valid only if `has_conflict` is False."""
     conflict_due_at = models.DateTimeField(null=True)
     """When the worker asks git about conflicts; null if it has, or if a branch does not exist."""
-    merge_commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001
-    merge_strategy = models.CharField(max_length=12, null=True)  # noqa: DJ001
+    # Null is the value of both in the API until the pull is merged.
+    merge_commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - see above
+    merge_strategy = models.CharField(max_length=12, null=True)  # noqa: DJ001 - see above
     """Null if a push merged the pull."""
     merged_at = models.DateTimeField(null=True)
     merged_by = models.ForeignKey(
@@ -326,7 +327,7 @@ class MergeAttempt(models.Model):
     push = models.UUIDField(null=True)
     """The push in the journal that carries out the plan; null without a plan."""
     head_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: not built yet
-    result_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001
+    result_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: not built
 
     def __str__(self) -> str:
         return f"merge of pull {self.pull_id} until {self.leased_until}"

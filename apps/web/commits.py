@@ -55,10 +55,10 @@ def days_of(repo: Repo, commits: Sequence[Commit], principal: Principal) -> list
     """The commits under the days on which they were made; two queries for accounts and pushers."""
     accounts = accounts_of((one.author.email for one in commits), principal)
     pushers = pushers_of(repo, [one.sha for one in commits])
-    shown = [shown_commit(one, accounts, pushers.get(one.sha)) for one in commits]
+    rows = [shown_commit(one, accounts, pushers.get(one.sha)) for one in commits]
     return [
         {"date": date, "commits": list(group)}
-        for date, group in groupby(shown, key=lambda one: one["at"].date())
+        for date, group in groupby(rows, key=lambda one: one["at"].date())
     ]
 
 

@@ -238,9 +238,9 @@ def test_a_head_is_told_with_its_pusher_only_while_the_worker_has_not_read(repo,
 
 def test_commits_gained_are_those_between_heads(repo, code, line):
     blob = code.store("blob", [b"x"], 1)
-    asked = {line[4], blob, "1" * 40}
-    assert commits_gained(repo.git, asked, {line[1], "2" * 40}, most=9) == line[:1:-1]
-    assert commits_gained(repo.git, asked, set(), most=2) == line[:2:-1]
+    heads = {line[4], blob, "1" * 40}
+    assert commits_gained(repo.git, heads, {line[1], "2" * 40}, most=9) == line[:1:-1]
+    assert commits_gained(repo.git, heads, set(), most=2) == line[:2:-1]
     assert commits_gained(repo.git, set(), {line[1]}, most=2) == []
     with pytest.raises(ValueError, match="full object name"):
         commits_gained(repo.git, {"main"}, set(), most=2)

@@ -27,8 +27,8 @@ upstream, fork, clone = given("upstream"), given("fork"), given("clone")
 
 
 def pushers(repo, *shas):
-    found = pushers_of(Repo.objects.get(pk=repo.pk), shas)
-    return [found[sha].username if sha in found else None for sha in shas]
+    pushers = pushers_of(Repo.objects.get(pk=repo.pk), shas)
+    return [pushers[sha].username if sha in pushers else None for sha in shas]
 
 
 def merged(upstream, alice, strategy=Strategy.MERGE):
