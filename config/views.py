@@ -10,7 +10,7 @@ from apps.core.openapi import text
 from apps.core.operation import operation
 from apps.core.serializers import RecordSerializer
 from apps.core.views import ApiViewSet
-from config.openapi import events, words  # noqa: F401 - drf-spectacular finds extensions
+from config.openapi import events, hooks  # noqa: F401 - drf-spectacular finds extensions
 
 
 class Document(RecordSerializer):

@@ -1,18 +1,84 @@
 """The hooks that drf-spectacular calls with the finished document, in the order of the settings.
 
-The second adds the sentences of `glossary.py`, and an example wherever there is none. The example
-of a record consists of those of its properties, and stands once, in `components.examples`.
+The first gives closed vocabularies their names: each is one schema that others refer to. The second
+adds the sentences of `glossary.toml`, and an example wherever there is none. The example of a
+record consists of those of its properties, and stands once, in `components.examples`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from config.openapi.glossary import PARAMETERS, PROPERTIES, UUID
-from config.openapi.words import with_named_words
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
+from drf_spectacular.plumbing import ResolvedComponent
 
+from apps.accounts import rules as accounts
+from apps.accounts.models import InviteStatus
+from apps.accounts.rules import TokenStatus
+from apps.browse.downloads import KINDS as KINDS_OF_ARCHIVES
+from apps.browse.downloads import TEXTS
+from apps.browse.refs import REF_ORDERINGS
+from apps.browse.serializers.files import STATUSES
+from apps.browse.serializers.trees import FILE_KINDS, KINDS
+from apps.core.openapi import references
+from apps.core.slugs import USERNAME, USERNAME_MAX
+from apps.events.kinds import PingKind
+from apps.git.merge import Strategy
+from apps.pulls import rules as pulls
+from apps.pulls.models import PullStatus, ReviewStatus
+from apps.repos.models import ForkStatus, Visibility
+from apps.site.kinds import USER
+from apps.site.models import InviteCreators
+from apps.site.rules import known_rate_scopes
+from apps.site.serializers import RateScopeField
+from apps.teams.models import Role
+from apps.threads import rules as threads
+from apps.threads.models import Priority, ReplyStatus, ThreadKind, ThreadStatus
+from apps.threads.serializers import DELETED
+
+NAMED: dict[str, Iterable[str]] = {
+    "ArchiveFormat": KINDS_OF_ARCHIVES,
+    "CallerPermission": ("read", "write", "admin", "owner"),
+    "ComparisonFormat": ("json", *TEXTS),
+    "FileStatus": STATUSES,
+    "ForkStatus": ForkStatus,
+    "FileType": FILE_KINDS,
+    "InviteCreators": InviteCreators,
+    "InviteOrdering": accounts.SORTS,
+    "InviteStatus": InviteStatus,
+    "MergeStrategy": Strategy,
+    "NewPullStatus": ("open", "draft"),
+    "NewThreadKind": threads.KINDS,
+    "OwnerKind": ("team", "user"),
+    "PingKind": PingKind,
+    "PullOrdering": pulls.ORDERINGS,
+    "PullStatus": PullStatus,
+    "RefOrdering": REF_ORDERINGS,
+    "ReplyStatus": ReplyStatus,
+    "ReviewDecision": pulls.DECISIONS,
+    "ReviewStatus": ReviewStatus,
+    "SettablePullStatus": pulls.SETTABLE,
+    "ShownReplyStatus": (*ReplyStatus, DELETED),
+    "TeamRole": Role,
+    "ThreadKind": ThreadKind,
+    "ThreadOrdering": threads.ORDERINGS,
+    "ThreadPriority": Priority,
+    "ThreadStatus": ThreadStatus,
+    "TokenOrdering": accounts.ORDERINGS,
+    "TokenStatus": TokenStatus,
+    "TreeEntryType": KINDS,
+    "Visibility": Visibility,
+}
+NAME_OF = {frozenset(map(str, words)): name for name, words in NAMED.items()}
+GLOSSARY: dict[str, dict[str, list[Any]]] = tomllib.loads(
+    Path(__file__).with_name("glossary.toml").read_text("utf-8")
+)
+PROPERTIES, PARAMETERS = GLOSSARY["properties"], GLOSSARY["parameters"]
+"""Rows of a sentence and, for most, an example."""
 FIELDS: dict[str, frozenset[str]] = {
     name: frozenset(fields.split())
     for name, fields in {
@@ -47,7 +113,7 @@ MARK = "x-beyond-contract"
 BY_FORMAT = {
     "date-time": "2026-01-31T09:30:00.000000Z",
     "date": "2026-01-31",
-    "uuid": UUID,
+    "uuid": "0b6b6a5e-3f0c-4a51-9a39-5d0f5f2c8f11",
     "uri": "https://guildhall.example.org/api/v1/teams",
 }
 JSON = "application/json"
@@ -56,8 +122,40 @@ EXAMPLES = "#/components/examples/"
 
 
 def name_words(result: Any, generator: Any, request: Any, public: bool) -> Any:
-    """Give closed vocabularies their names."""
-    return with_named_words(result)
+    """Replace every list of words by a reference to its name; a single word is a `const`."""
+    named = replaced(result)
+    used = {*references(named)}
+    named["components"]["schemas"] |= {
+        name: {"type": "string", "enum": [str(word) for word in words]}
+        for name, words in NAMED.items()
+        if name in used
+    }
+    return named
+
+
+def replaced(part: Any) -> Any:
+    if isinstance(part, list):
+        return [replaced(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    if isinstance(part.get("enum"), list):
+        return by_name(part)
+    return {name: replaced(value) for name, value in part.items()}
+
+
+def by_name(schema: dict[str, Any]) -> dict[str, Any]:
+    """A reference to the named list of words of this schema; an unnamed list stays."""
+    words = [word for word in schema["enum"] if word is not None]
+    other = {name: text for name, text in schema.items() if name in {"description", "default"}}
+    if len(words) == 1:
+        return {"type": "string", "const": words[0], **other}
+    name = NAME_OF.get(frozenset(words))
+    if name is None:
+        return schema
+    reference = {"$ref": f"#/components/schemas/{name}"}
+    if None in schema["enum"]:
+        return {"oneOf": [reference, {"type": "null"}], **other}
+    return {**reference, **other}
 
 
 def add_words_and_examples(result: Any, generator: Any, request: Any, public: bool) -> Any:
@@ -113,24 +211,23 @@ class Describer:
     def describe_property(self, name: str, prop: str, schema: dict[str, Any]) -> None:
         if is_beyond(name, prop):
             schema[MARK] = True
-        text, example = PROPERTIES.get(glossary_key(name, prop), (None, None))
-        if text and "description" not in schema:
-            schema["description"] = text
+        text, *examples = PROPERTIES.get(glossary_key(name, prop), [None])
+        if text:
+            schema.setdefault("description", text)
         if "$ref" not in str(schema) and "examples" not in schema:
-            is_given = example is not None and "const" not in schema
-            schema["examples"] = [example if is_given else self.example(schema)]
+            is_given = examples and "const" not in schema
+            schema["examples"] = examples if is_given else [self.example(schema)]
 
     def describe_operation(self, operation: dict[str, Any]) -> None:
         for parameter in operation.get("parameters", []):
             name = parameter["name"]
             row = PARAMETERS.get(f"{operation['tags'][0]}.{name}") or PARAMETERS.get(name)
-            text, example = row or (None, None)
+            text, *examples = row or [None]
             if text:
                 parameter.setdefault("description", text)
-            schema = parameter["schema"]
             if name == "Idempotency-Key":  # each request has its own
-                example = str(uuid5(NAMESPACE_URL, operation["operationId"]))
-            parameter["example"] = self.example(schema) if example is None else example
+                examples = [str(uuid5(NAMESPACE_URL, operation["operationId"]))]
+            parameter["example"] = examples[0] if examples else self.example(parameter["schema"])
         for media in self.media_of(operation):
             name = media["schema"].get("$ref", "").removeprefix(SCHEMAS)
             if name in self.schemas:
@@ -169,3 +266,30 @@ class Describer:
         if schema.get("format") in BY_FORMAT:
             return BY_FORMAT[schema["format"]]
         return {"object": {}, "boolean": True, "integer": 1}.get(str(kind))
+
+
+# drf-spectacular has no types for these calls, hence the ignored errors.
+class RateScopes(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+    """The scope of a rate limit: one of `RateScope`, a tag of this document, or a user. It refers
+    to a schema of its own, because the tags are known once all routes are.
+    """
+
+    target_class = RateScopeField
+    priority = 1  # before that of all strings
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> Any:
+        component = ResolvedComponent(  # type: ignore[no-untyped-call]
+            "RateScope", ResolvedComponent.SCHEMA, rate_scope_schema(), "RateScope"
+        )
+        auto_schema.registry.register_on_missing(component)
+        return component.ref
+
+
+def rate_scope_schema() -> dict[str, Any]:
+    user_scope = {
+        "type": "string",
+        "pattern": f"^{USER}{USERNAME.pattern}$",
+        "maxLength": len(USER) + USERNAME_MAX,
+    }
+    words = {"type": "string", "enum": known_rate_scopes()}
+    return {"anyOf": [words, user_scope], "examples": ["write"]}

@@ -15,8 +15,8 @@ from jsonschema_rs import Draft202012Validator
 from apps.core.openapi import operation_name
 from apps.core.refusals import CODES
 from apps.events.kinds import Kind
-from config.openapi import glossary
 from config.openapi.events import SHAPES, schema_name
+from config.openapi.hooks import PROPERTIES as SENTENCES
 from config.openapi.hooks import glossary_key, record_of
 from tests import snapshot
 from tests.routes import Routed, described, resolved, routed
@@ -113,7 +113,7 @@ def test_words_that_may_be_null_are_those_words_or_null():
 
 
 def test_every_property_and_parameter_says_what_it_is():
-    """Add missing sentences to `config/openapi/glossary.py`, or as a `help_text`."""
+    """Add missing sentences to `config/openapi/glossary.toml`, or as a `help_text`."""
     silent = [name for name, schema in PROPERTIES if not schema.get("description")]
     for one in routed():
         for parameter in one.described.get("parameters", []):
@@ -124,13 +124,13 @@ def test_every_property_and_parameter_says_what_it_is():
 
 def test_a_sentence_is_shared_only_by_the_records_that_are_listed_for_it():
     """A new field takes the sentence of the fields with its name. List its record once you have
-    read that sentence, or give the field a row of its own in `config/openapi/glossary.py`.
+    read that sentence, or give the field a row of its own in `config/openapi/glossary.toml`.
     """
     records = defaultdict[str, set[str]](set)
     for where, schema in PROPERTIES:
         name, prop = where.split(".")
         key = glossary_key(name, prop)
-        is_shared = key == prop and schema["description"] == glossary.PROPERTIES[key][0]
+        is_shared = key == prop and schema["description"] == SENTENCES[key][0]
         if is_shared and prop not in {"results", "next", "previous"}:  # of every page
             records[prop].add(record_of(name))
     made = {prop: " ".join(sorted(records[prop])) for prop in sorted(records)}

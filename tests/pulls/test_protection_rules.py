@@ -8,7 +8,7 @@ from apps.core.refusals import CODES
 from apps.pulls import approval
 from apps.repos.models import Protection
 from apps.repos.protection_rules import RULES, SETTINGS
-from config.openapi.glossary import PROPERTIES
+from config.openapi.hooks import PROPERTIES
 from tests.pulls import paths
 
 
