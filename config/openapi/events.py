@@ -9,7 +9,15 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.utils import extend_schema_field
-from rest_framework import serializers
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    ChoiceField,
+    Field,
+    IntegerField,
+    ListField,
+    UUIDField,
+)
 
 from apps.core.serializers import RecordSerializer
 from apps.events.kinds import Kind
@@ -21,257 +29,156 @@ from apps.repos.serializers import RecordWithSettings
 from apps.teams.models import Role
 from apps.threads.models import ThreadStatus
 
+Record = type[RecordSerializer]
 
-def only(kind: str) -> serializers.ChoiceField:
-    """The kind of a target, a constant."""
-    return serializers.ChoiceField([kind])
+
+def record(name: str, base: Record = RecordSerializer, /, **fields: Any) -> Record:
+    """A class of records; `name` is that of its schema. The fields of `base` come first."""
+    return type(name, (base,), fields)
+
+
+def camel(words: str) -> str:
+    """`PullMerged` for `pull-merged`."""
+    return words.title().replace("-", "")
+
+
+def target(kind: str, /, **fields: Any) -> Record:
+    """The records of targets of one kind."""
+    return record(f"{camel(kind)}Target", record("Target", kind=ChoiceField([kind])), **fields)
+
+
+def changes(name: str, values: Record) -> Record:
+    """The names of the changed fields, and those values that everybody may see."""
+    return record(name, Changes, before=values(required=False), after=values(required=False))
+
+
+def word_of(words: Any, **options: Any) -> ChoiceField:
+    return ChoiceField([*map(str, words)], **options)
 
 
 @extend_schema_field({"type": "integer", "deprecated": True})
-class FormerNumber(serializers.Field[Any, Any, Any, Any]):
+class FormerNumber(Field[Any, Any, Any, Any]):
     """The former name of `number`."""
 
-    def __init__(self) -> None:
-        super().__init__(help_text="Former name of `number`: use that instead.")
 
-
-class TeamTarget(RecordSerializer):
-    kind = only("team")
-    slug = serializers.CharField(help_text="Slug of the team at that time.")
-
-
-class MemberTarget(RecordSerializer):
-    kind = only("member")
-    username = serializers.CharField()
-
-
-class RepoTarget(RecordSerializer):
-    kind = only("repo")
-    slug = serializers.CharField(help_text="Slug of the repository at that time.")
-
-
-class ForkTarget(RecordSerializer):
-    kind = only("fork")
-    uuid = serializers.UUIDField()
-
-
-class BranchTarget(RecordSerializer):
-    kind = only("branch")
-    name = serializers.CharField(help_text="Name of the branch.")
-
-
-class TagTarget(RecordSerializer):
-    kind = only("tag")
-    name = serializers.CharField(help_text="Name of the tag.")
-
-
-class ProtectionTarget(RecordSerializer):
-    kind = only("protection")
-    uuid = serializers.UUIDField()
-
-
-class ApproverTarget(RecordSerializer):
-    kind = only("approver")
-    uuid = serializers.UUIDField(help_text="UUID of the approver's account.")
-    protection_uuid = serializers.UUIDField()
-
-
-class PullTarget(RecordSerializer):
-    kind = only("pull")
-    number = serializers.IntegerField(help_text="Number of the pull.")
-
-
-class ReviewTarget(RecordSerializer):
-    kind = only("review")
-    uuid = serializers.UUIDField()
-    number = serializers.IntegerField(help_text="Number of the pull.")
-    pull_number = FormerNumber()
-
-
-class ThreadTarget(RecordSerializer):
-    kind = only("thread")
-    number = serializers.IntegerField(help_text="Number of the thread.")
-
-
-class ReplyTarget(RecordSerializer):
-    kind = only("reply")
-    number = serializers.IntegerField(help_text="Number of the reply in its thread.")
-    thread_number = serializers.IntegerField(help_text="Number of the thread or pull.")
-
-
-class TokenTarget(RecordSerializer):
-    kind = only("token")
-    uuid = serializers.UUIDField()
-
-
-class UserTarget(RecordSerializer):
-    kind = only("user")
-    username = serializers.CharField(help_text="Username of the account at that time.")
-
-
-class InviteTarget(RecordSerializer):
-    kind = only("invite")
-    uuid = serializers.UUIDField()
-
-
-class SiteSettingsTarget(RecordSerializer):
-    kind = only("site-settings")
-
-
-class RateLimitTarget(RecordSerializer):
-    kind = only("rate-limit")
-    uuid = serializers.UUIDField()
-
-
-class Changes(RecordSerializer):
-    changed = serializers.ListField(child=serializers.CharField())
-
-
-class TeamValues(RecordSerializer):
-    """The changed values of a team."""
-
-    name = serializers.CharField(required=False)
-    slug = serializers.CharField(required=False)
-    is_active = serializers.BooleanField(required=False)
-
-
-class TeamChanges(Changes):
-    before = TeamValues(required=False)
-    after = TeamValues(required=False)
-
-
-class RepoValues(RecordSerializer):
-    """The changed values of a repository; long texts are cut after 1,000 characters."""
-
-    name = serializers.CharField(required=False)
-    slug = serializers.CharField(required=False)
-    description = serializers.CharField(allow_null=True, required=False)
-    visibility = serializers.ChoiceField([*map(str, Visibility)], required=False)
-    default_branch = serializers.CharField(required=False)
-    is_archived = serializers.BooleanField(required=False)
-
-
-class RepoChanges(Changes):
-    before = RepoValues(required=False)
-    after = RepoValues(required=False)
-
-
-class UserValues(RecordSerializer):
-    """The changed values of a person, as far as everybody may see them."""
-
-    display_name = serializers.CharField(required=False)
-    is_active = serializers.BooleanField(required=False)
-    is_staff = serializers.BooleanField(required=False)
-
-
-class UserChanges(Changes):
-    before = UserValues(required=False)
-    after = UserValues(required=False)
-
-
-class MemberData(RecordSerializer):
-    username = serializers.CharField()
-    role = serializers.ChoiceField([*map(str, Role)])
-
-
-class MemberChange(MemberData):
-    before = serializers.ChoiceField([*map(str, Role)])
-
-
-class ForkFailure(RecordSerializer):
-    error = serializers.CharField()
-
-
-class ForgottenCommit(RecordSerializer):
-    sha = serializers.CharField()
-
-
-class RefMoved(RecordSerializer):
-    before = serializers.CharField(allow_null=True)
-    after = serializers.CharField(allow_null=True)
-
-
-class BranchMoved(RefMoved):
-    forced = serializers.BooleanField(allow_null=True)
-    commit_count = serializers.IntegerField(allow_null=True)
-
-
-class ProtectionData(RecordWithSettings):
-    branch = serializers.CharField()
-
-
-class ProtectionChange(ProtectionData):
-    before = ProtectionData()
-    changed = serializers.ListField(child=serializers.CharField())
-
-
-class ApproverData(RecordSerializer):
-    username = serializers.CharField()
-    branch = serializers.CharField()
-
-
-class PullBranches(RecordSerializer):
-    source_branch = serializers.CharField()
-    target_branch = serializers.CharField()
-    status = serializers.ChoiceField(["open", "draft"], required=False)
-    head_sha = serializers.CharField(allow_null=True, required=False)
-
-
-class HeadMoved(RecordSerializer):
-    before = serializers.CharField(allow_null=True)
-    after = serializers.CharField(allow_null=True)
-    head_sha = serializers.CharField(required=False)
-    source_branch = serializers.CharField(required=False)
-    target_branch = serializers.CharField(required=False)
-    version = serializers.IntegerField(required=False)
-
-
-class PullStatusChange(Changes):
-    before = serializers.ChoiceField([*map(str, PullStatus)])
-    after = serializers.ChoiceField([*map(str, PullStatus)])
-
-
-class ThreadStatusChange(Changes):
-    before = serializers.ChoiceField([*map(str, ThreadStatus)])
-    after = serializers.ChoiceField([*map(str, ThreadStatus)])
-
-
-class PullMerge(RecordSerializer):
-    head_sha = serializers.CharField()
-    merge_commit_sha = serializers.CharField()
-    merge_strategy = serializers.ChoiceField([*map(str, Strategy)], allow_null=True)
-    target_branch = serializers.CharField()
-
-
-class ReviewData(RecordSerializer):
-    status = serializers.ChoiceField([*map(str, ReviewStatus)])
-
-
-class ReviewChange(ReviewData):
-    changed = serializers.ListField(child=serializers.CharField())
-
-
-class Moderation(RecordSerializer):
-    moderated = serializers.BooleanField(required=False)
-
-
-class TokenName(RecordSerializer):
-    name = serializers.CharField()
-
-
-class RateLimitData(RecordSerializer):
-    scope = serializers.CharField()
-    max_requests = serializers.IntegerField()
-    window_seconds = serializers.IntegerField()
-    is_enabled = serializers.BooleanField()
-
-
-class RateLimitChange(RateLimitData):
-    changed = serializers.ListField(child=serializers.CharField())
-
-
-Shape = tuple[type[RecordSerializer], type[RecordSerializer] | None]
-SHAPES: dict[Kind, Shape] = {
+PULL_NUMBER = "Number of the pull."
+TeamTarget = target("team", slug=CharField(help_text="Slug of the team at that time."))
+MemberTarget = target("member", username=CharField())
+RepoTarget = target("repo", slug=CharField(help_text="Slug of the repository at that time."))
+ForkTarget = target("fork", uuid=UUIDField())
+BranchTarget = target("branch", name=CharField(help_text="Name of the branch."))
+TagTarget = target("tag", name=CharField(help_text="Name of the tag."))
+ProtectionTarget = target("protection", uuid=UUIDField())
+ApproverTarget = target(
+    "approver",
+    uuid=UUIDField(help_text="UUID of the approver's account."),
+    protection_uuid=UUIDField(),
+)
+PullTarget = target("pull", number=IntegerField(help_text=PULL_NUMBER))
+ReviewTarget = target(
+    "review",
+    uuid=UUIDField(),
+    number=IntegerField(help_text=PULL_NUMBER),
+    pull_number=FormerNumber(help_text="Former name of `number`: use that instead."),
+)
+ThreadTarget = target("thread", number=IntegerField(help_text="Number of the thread."))
+ReplyTarget = target(
+    "reply",
+    number=IntegerField(help_text="Number of the reply in its thread."),
+    thread_number=IntegerField(help_text="Number of the thread or pull."),
+)
+TokenTarget = target("token", uuid=UUIDField())
+UserTarget = target("user", username=CharField(help_text="Username of the account at that time."))
+InviteTarget = target("invite", uuid=UUIDField())
+SiteSettingsTarget = target("site-settings")
+RateLimitTarget = target("rate-limit", uuid=UUIDField())
+
+Changes = record("Changes", changed=ListField(child=CharField()))
+TeamValues = record(
+    "TeamValues",
+    name=CharField(required=False),
+    slug=CharField(required=False),
+    is_active=BooleanField(required=False),
+)
+RepoValues = record(
+    "RepoValues",
+    name=CharField(required=False),
+    slug=CharField(required=False),
+    description=CharField(allow_null=True, required=False),
+    visibility=word_of(Visibility, required=False),
+    default_branch=CharField(required=False),
+    is_archived=BooleanField(required=False),
+)
+UserValues = record(
+    "UserValues",
+    display_name=CharField(required=False),
+    is_active=BooleanField(required=False),
+    is_staff=BooleanField(required=False),
+)
+TeamChanges = changes("TeamChanges", TeamValues)
+RepoChanges = changes("RepoChanges", RepoValues)
+UserChanges = changes("UserChanges", UserValues)
+MemberData = record("MemberData", username=CharField(), role=word_of(Role))
+MemberChange = record("MemberChange", MemberData, before=word_of(Role))
+ForkFailure = record("ForkFailure", error=CharField())
+ForgottenCommit = record("ForgottenCommit", sha=CharField())
+RefMoved = record("RefMoved", before=CharField(allow_null=True), after=CharField(allow_null=True))
+BranchMoved = record(
+    "BranchMoved",
+    RefMoved,
+    forced=BooleanField(allow_null=True),
+    commit_count=IntegerField(allow_null=True),
+)
+ProtectionData = record("ProtectionData", RecordWithSettings, branch=CharField())
+ProtectionChange = record(
+    "ProtectionChange",
+    ProtectionData,
+    before=ProtectionData(),
+    changed=ListField(child=CharField()),
+)
+ApproverData = record("ApproverData", username=CharField(), branch=CharField())
+PullBranches = record(
+    "PullBranches",
+    source_branch=CharField(),
+    target_branch=CharField(),
+    status=ChoiceField(["open", "draft"], required=False),
+    head_sha=CharField(allow_null=True, required=False),
+)
+HeadMoved = record(
+    "HeadMoved",
+    RefMoved,
+    head_sha=CharField(required=False),
+    source_branch=CharField(required=False),
+    target_branch=CharField(required=False),
+    version=IntegerField(required=False),
+)
+PullStatusChange = record(
+    "PullStatusChange", Changes, before=word_of(PullStatus), after=word_of(PullStatus)
+)
+ThreadStatusChange = record(
+    "ThreadStatusChange", Changes, before=word_of(ThreadStatus), after=word_of(ThreadStatus)
+)
+PullMerge = record(
+    "PullMerge",
+    head_sha=CharField(),
+    merge_commit_sha=CharField(),
+    merge_strategy=word_of(Strategy, allow_null=True),
+    target_branch=CharField(),
+)
+ReviewData = record("ReviewData", status=word_of(ReviewStatus))
+ReviewChange = record("ReviewChange", ReviewData, changed=ListField(child=CharField()))
+Moderation = record("Moderation", moderated=BooleanField(required=False))
+TokenName = record("TokenName", name=CharField())
+RateLimitData = record(
+    "RateLimitData",
+    scope=CharField(),
+    max_requests=IntegerField(),
+    window_seconds=IntegerField(),
+    is_enabled=BooleanField(),
+)
+RateLimitChange = record("RateLimitChange", RateLimitData, changed=ListField(child=CharField()))
+
+SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.TEAM_CREATED: (TeamTarget, None),
     Kind.TEAM_UPDATED: (TeamTarget, TeamChanges),
     Kind.MEMBER_ADDED: (MemberTarget, MemberData),
@@ -331,16 +238,16 @@ SHAPES: dict[Kind, Shape] = {
 
 def schema_name(kind: str) -> str:
     """`PullMergedEvent` for `pull-merged`."""
-    return "".join(word.capitalize() for word in kind.split("-")) + "Event"
+    return f"{camel(kind)}Event"
 
 
-def serializer_of(kind: Kind) -> type[EventRecord]:
+def serializer_of(kind: Kind) -> Record:
     """The serializer that describes events of one kind."""
     target, data = SHAPES[kind]
-    fields: dict[str, Any] = {"kind": serializers.ChoiceField([str(kind)]), "target": target()}
+    fields: dict[str, Any] = {"kind": ChoiceField([str(kind)]), "target": target()}
     if data is not None:
         fields["data"] = data()
-    return type(schema_name(kind), (EventRecord,), fields)
+    return record(schema_name(kind), EventRecord, **fields)
 
 
 # drf-spectacular writes no types at the hook that runs when this class is derived from.
