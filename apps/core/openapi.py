@@ -6,7 +6,7 @@ OpenAPI 3.1.0, description version 0.1.0. Paths are relative to the server `/api
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -33,33 +33,35 @@ ERROR_BODY = {
     },
     "required": ["detail", "error"],
 }
+
+
+def header(name: str, description: str, kind: str = "string", **schema: Any) -> dict[str, Any]:
+    return {name: {"description": description, "schema": {"type": kind, **schema}}}
+
+
 HEADERS = {
-    "X-RateLimit-Limit": (
-        "integer",
+    **header(
+        "X-RateLimit-Limit",
         "Number of requests that the tightest rate limit allows in a window.",
+        "integer",
     ),
-    "X-RateLimit-Remaining": ("integer", "Number of requests left in this window."),
-    "X-RateLimit-Reset": ("integer", "End of the window, in seconds since 1970."),
-    "X-RateLimit-Resource": ("string", "Scope of that rate limit."),
+    **header("X-RateLimit-Remaining", "Number of requests left in this window.", "integer"),
+    **header("X-RateLimit-Reset", "End of the window, in seconds since 1970.", "integer"),
+    **header("X-RateLimit-Resource", "Scope of that rate limit."),
 }
 """On every answer that a rate limit counts."""
-LOCATION = {
-    "Location": {"description": "Current address.", "schema": {"type": "string", "format": "uri"}}
-}
-IGNORED_PARAMETERS = {
-    IGNORED: {
-        "description": "Names of unknown query parameters, which were ignored: percent-encoded, "
-        "with commas between. A last `*` stands for more.",
-        "schema": {"type": "string"},
-    }
-}
+LOCATION = header("Location", "Current address.", format="uri")
+IGNORED_PARAMETERS = header(
+    IGNORED,
+    "Names of unknown query parameters, which were ignored: percent-encoded, with commas between. "
+    "A last `*` stands for more.",
+)
 """On answers to reads."""
-REPLAYED = {
-    "Idempotency-Replayed": {
-        "description": "`true` if this answer was stored for the `Idempotency-Key` earlier.",
-        "schema": {"type": "string", "enum": ["true"]},
-    }
-}
+REPLAYED = header(
+    "Idempotency-Replayed",
+    "`true` if this answer was stored for the `Idempotency-Key` earlier.",
+    enum=["true"],
+)
 """On answers to `POST`."""
 IDEMPOTENCY_KEY = {
     "in": "header",
@@ -76,28 +78,15 @@ IF_NONE_MATCH = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="`ETag` of an earlier answer: 304 without a body if it has not changed.",
 )
-ETAG = {
-    "ETag": {"description": "Identifies this version of the answer.", "schema": {"type": "string"}},
-}
+ETAG = header("ETag", "Identifies this version of the answer.")
 """On answers of operations that may answer 304."""
-RETRY_AFTER = {
-    "Retry-After": {
-        "description": "Seconds to wait before the next try: with most 429, some 409, and 503.",
-        "schema": {"type": "integer"},
-    }
-}
-
-
-NEEDS = {
-    Level.PUBLIC: "Requires no token.",
-    Level.NONE: "Requires a token.",
-    Level.READ: "Requires read access.",
-    Level.WRITE: "Requires write access.",
-    Level.ADMIN: "Requires admin access.",
-    Level.OWNER: "Requires owner access.",
-    Level.STAFF: "Requires staff access.",
-}
-"""The sentence about access in the description of an operation."""
+RETRY_AFTER = header(
+    "Retry-After",
+    "Seconds to wait before the next try: with most 429, some 409, and 503.",
+    "integer",
+)
+NEEDS = {Level.PUBLIC: "no token", Level.NONE: "a token"}
+"""Requirements besides `read access` and the like, as descriptions of operations name them."""
 
 
 class OperationSchema(AutoSchema):
@@ -118,7 +107,9 @@ class OperationSchema(AutoSchema):
 
     def get_description(self) -> str:  # type: ignore[override]
         """The docstring below its first line, and the access that the operation needs."""
-        return f"{self.operation.description} {NEEDS[self.operation.level]}".strip()
+        level = self.operation.level
+        needed = NEEDS.get(level, f"{level.name.lower()} access")
+        return f"{self.operation.description} Requires {needed}.".strip()
 
     def get_tags(self) -> list[str]:
         return [*self.view.schema_tags]
@@ -140,15 +131,9 @@ class OperationSchema(AutoSchema):
         parameters.append(query)
         for name, header in query.headers.items():
             field: Any = query().fields[name]
-            parameters += [
-                OpenApiParameter(name, exclude=True),
-                OpenApiParameter(
-                    header,
-                    field.schema,
-                    OpenApiParameter.HEADER,
-                    description=str(field.help_text),
-                ),
-            ]
+            text, place = str(field.help_text), OpenApiParameter.HEADER
+            sent = OpenApiParameter(header, field.schema, place, description=text)
+            parameters += [OpenApiParameter(name, exclude=True), sent]
         return parameters
 
     def get_paginated_name(self, serializer_name: str) -> str:
@@ -206,11 +191,8 @@ def complete_document(result: Any, generator: Any, request: Any, public: bool) -
         if f"Error{status}" in used
     }
     components["examples"] = error_examples([result["paths"], components["responses"]])
-    components["headers"] = {
-        name: {"description": text, "schema": {"type": kind}}
-        for name, (kind, text) in HEADERS.items()
-    }
-    return simplified(result)
+    components["headers"] = HEADERS
+    return rewritten(result, simplified)
 
 
 def complete_operation(method: str, operation: dict[str, Any]) -> None:
@@ -315,18 +297,24 @@ def references(part: Any) -> Iterator[str]:
 EMPTY_TEXT = {"type": "string", "maxLength": 0}
 
 
-def simplified(part: Any) -> Any:
-    """The document without drf-spectacular's own marks on enums, and without the alternative for an
-    empty text that it adds to patterns: our patterns match an empty text.
-    """
+def rewritten(part: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """A part of the document in which `change` has replaced each object, inner ones first."""
     if isinstance(part, list):
-        return [simplified(item) for item in part]
+        return [rewritten(item, change) for item in part]
     if not isinstance(part, dict):
         return part
-    if part.get("oneOf", [])[1:] == [EMPTY_TEXT]:
-        others = {name: value for name, value in part.items() if name != "oneOf"}
-        part = {**part["oneOf"][0], **others}
-    return {name: simplified(value) for name, value in part.items() if name != "x-spec-enum-id"}
+    return change({name: rewritten(value, change) for name, value in part.items()})
+
+
+def simplified(part: dict[str, Any]) -> dict[str, Any]:
+    """An object without drf-spectacular's own marks on enums, and without the alternative for an
+    empty text that it adds to patterns: our patterns match an empty text.
+    """
+    part.pop("x-spec-enum-id", None)
+    if part.get("oneOf", [])[1:] != [EMPTY_TEXT]:
+        return part
+    others = {name: value for name, value in part.items() if name != "oneOf"}
+    return {**part["oneOf"][0], **others}
 
 
 def header_references() -> dict[str, Any]:

@@ -24,7 +24,7 @@ from apps.browse.downloads import TEXTS
 from apps.browse.refs import REF_ORDERINGS
 from apps.browse.serializers.files import STATUSES
 from apps.browse.serializers.trees import FILE_KINDS, KINDS
-from apps.core.openapi import references
+from apps.core.openapi import references, rewritten
 from apps.core.slugs import USERNAME, USERNAME_MAX
 from apps.events.kinds import PingKind
 from apps.git.merge import Strategy
@@ -123,7 +123,7 @@ EXAMPLES = "#/components/examples/"
 
 def name_words(result: Any, generator: Any, request: Any, public: bool) -> Any:
     """Replace every list of words by a reference to its name; a single word is a `const`."""
-    named = replaced(result)
+    named = rewritten(result, by_name)
     used = {*references(named)}
     named["components"]["schemas"] |= {
         name: {"type": "string", "enum": [str(word) for word in words]}
@@ -133,18 +133,10 @@ def name_words(result: Any, generator: Any, request: Any, public: bool) -> Any:
     return named
 
 
-def replaced(part: Any) -> Any:
-    if isinstance(part, list):
-        return [replaced(item) for item in part]
-    if not isinstance(part, dict):
-        return part
-    if isinstance(part.get("enum"), list):
-        return by_name(part)
-    return {name: replaced(value) for name, value in part.items()}
-
-
 def by_name(schema: dict[str, Any]) -> dict[str, Any]:
-    """A reference to the named list of words of this schema; an unnamed list stays."""
+    """A reference to the named list of words of a schema; any other object stays."""
+    if not isinstance(schema.get("enum"), list):  # a property may have this name
+        return schema
     words = [word for word in schema["enum"] if word is not None]
     other = {name: text for name, text in schema.items() if name in {"description", "default"}}
     if len(words) == 1:
