@@ -77,13 +77,13 @@ def claim(digest: str, *, person: str, body: str) -> Claim:
     if row.is_expired:
         return _take(row, body=body, created_at=new.created_at, answer=None)
     if row.body != body:
-        raise mismatch()
+        text = "This Idempotency-Key was sent before with another body. Use a new one."
+        raise Invalid("idempotency_mismatch", text)
     if row.answer is not None:
         return Claim(row)
     if row.leased_until > timezone.now():
         raise in_progress()
-    since = row.created_at
-    return Claim(_take(row).row, since)
+    return Claim(_take(row).row, since=row.created_at)
 
 
 def _take(row: KeyedRequest, **changes: Any) -> Claim:
@@ -103,9 +103,3 @@ def in_progress() -> Conflict:
     """409 for a request that another process works on, or has taken over."""
     text = "A request with this Idempotency-Key is in progress. Send it again in a moment."
     return Conflict("idempotency_in_progress", text, headers={"Retry-After": "1"})
-
-
-def mismatch() -> Invalid:
-    """422 for a key that was sent before with another body."""
-    text = "This Idempotency-Key was sent before with another body. Use a new one."
-    return Invalid("idempotency_mismatch", text)

@@ -23,7 +23,9 @@ def forget_old_requests(on_done: OnDone) -> bool:
     while count := _delete_expired():
         removed += count
     answered = KeyedRequest.objects.exclude(answer=None).exclude(person="")
-    for person in _people_over_limit(answered):
+    sums = answered.values("person").annotate(bytes=Sum(Length("answer")))
+    people = sums.filter(bytes__gt=BYTES_PER_PERSON).values_list("person", flat=True)
+    for person in [*people]:
         beyond = [*_beyond_limit(answered.filter(person=person))]
         for begin in range(0, len(beyond), BATCH):
             removed += answered.filter(pk__in=beyond[begin : begin + BATCH]).delete()[0]
@@ -37,12 +39,6 @@ def _delete_expired() -> int:
     expired = KeyedRequest.objects.filter(created_at__lte=timezone.now() - STORED_FOR)
     pks = list(expired.order_by("created_at").values_list("pk", flat=True)[:BATCH])
     return expired.filter(pk__in=pks).delete()[0] if pks else 0
-
-
-def _people_over_limit(answered: QuerySet[KeyedRequest]) -> list[str]:
-    """The people with more than `BYTES_PER_PERSON` of answers, without reading the answers."""
-    sums = answered.values("person").annotate(bytes=Sum(Length("answer")))
-    return [*sums.filter(bytes__gt=BYTES_PER_PERSON).values_list("person", flat=True)]
 
 
 def _beyond_limit(answered: QuerySet[KeyedRequest]) -> Iterator[int]:

@@ -43,9 +43,9 @@ def answer_once(
     `idempotency_in_progress`; for a replay those of `ApiViewSet.check_again`.
     """
     key, person = read_key(sent), view.principal.user
-    digest = digest_of(person.pk, view.http_request.get_full_path(), key)
-    body = digest_of_body(view.sent)
-    claimed = claim(digest, person=digest_of_person(person.pk), body=body)
+    digest = _digest("request", [person.pk, view.http_request.get_full_path(), key])
+    body = _digest("body", view.sent)
+    claimed = claim(digest, person=_digest("person", person.pk), body=body)
     seal = Seal(key, digest)
     if claimed.answer is None:
         view.asked_since = claimed.since
@@ -105,27 +105,10 @@ def is_temporary(refusal: ApiError) -> bool:
     return status >= 500 or status in {401, 429} or "Retry-After" in refusal.headers
 
 
-# Digests and encryption
-
-
-def digest_of(person: int, path: str, key: str) -> str:
-    """The digest that identifies a request by person, path with query, and key."""
-    return _digest("request", json.canonical([person, path, key]))
-
-
-def digest_of_person(person: int) -> str:
-    """The digest of a person, to count the answers of each."""
-    return _digest("person", json.canonical(person))
-
-
-def digest_of_body(body: Any) -> str:
-    """The digest of a body, equal for bodies that are equal as JSON."""
-    return _digest("body", json.canonical(body))
-
-
-def _digest(kind: str, value: bytes) -> str:
+def _digest(kind: str, value: Any) -> str:
+    """The digest of a value, the same for values that are equal as JSON."""
     salt = f"apps.idempotency.{kind}"
-    return salted_hmac(salt, value, algorithm="sha256").hexdigest()
+    return salted_hmac(salt, json.canonical(value), algorithm="sha256").hexdigest()
 
 
 class Seal:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.forms.models import model_to_dict
 from django.utils import timezone
 
 from apps.core.access import Person, Principal
@@ -121,12 +122,7 @@ def delete_rate_limit(*, principal: Principal | None, rate_limit: RateLimit) -> 
 
 
 def _about(row: RateLimit) -> dict[str, Any]:
-    return {
-        "scope": row.scope,
-        "max_requests": row.max_requests,
-        "window_seconds": row.window_seconds,
-        "is_enabled": row.is_enabled,
-    }
+    return model_to_dict(row, exclude=["id"])
 
 
 def _save(row: RateLimit, fields: list[str] | None = None) -> None:

@@ -32,7 +32,24 @@ class SiteEvents:
         return None
 
 
-class SiteSettings(SiteEvents, models.Model):
+class SiteRow(SiteEvents, models.Model):
+    """A row that staff changes."""
+
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(default=timezone.now, editable=False)
+    updated_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        editable=False,
+        on_delete=models.PROTECT,
+        related_name="+",
+    )
+
+    class Meta:
+        abstract = True
+
+
+class SiteSettings(SiteRow):
     """The single row of settings that staff can change while the site runs."""
 
     ONLY = 1
@@ -51,15 +68,6 @@ class SiteSettings(SiteEvents, models.Model):
     signups_require_invite = models.BooleanField(default=True)
     limits_version = models.PositiveBigIntegerField(default=0, editable=False)
     """Incremented with each change of a rate limit, for the caches of all processes (limits.py)."""
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-    updated_at = models.DateTimeField(default=timezone.now, editable=False)
-    updated_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        null=True,
-        editable=False,
-        on_delete=models.PROTECT,
-        related_name="+",
-    )
 
     class Meta:
         constraints = [
@@ -85,7 +93,7 @@ class SiteSettings(SiteEvents, models.Model):
         return Target("site-settings", api="/site-settings")
 
 
-class RateLimit(SiteEvents, models.Model):
+class RateLimit(SiteRow):
     """The number of requests of a rate scope that are allowed in a window."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -94,15 +102,6 @@ class RateLimit(SiteEvents, models.Model):
     max_requests = models.PositiveIntegerField()
     window_seconds = models.PositiveIntegerField()
     is_enabled = models.BooleanField(default=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-    updated_at = models.DateTimeField(default=timezone.now, editable=False)
-    updated_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        null=True,
-        editable=False,
-        on_delete=models.PROTECT,
-        related_name="+",
-    )
     usage: Usage
     """Current usage, set only in the admin."""
     person: models.Model | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.forms.models import model_to_dict
 from rest_framework import serializers
 
 from apps.core.durations import EXPECTED, parse_duration
@@ -55,15 +56,10 @@ class SiteSettingsRecord(RecordSerializer):
     updated_by_username = serializers.CharField(allow_null=True)
 
 
-def site_settings_record(row: SiteSettings) -> dict[str, Any]:
-    """Needs `updated_by` loaded."""
+def site_settings_record(row: SiteSettings | RateLimit) -> dict[str, Any]:
+    """The editable fields of a row, and its last change. Needs `updated_by` loaded."""
     return {
-        "rate_limits_enabled": row.rate_limits_enabled,
-        "signup_invite_creators": row.signup_invite_creators,
-        "signup_invite_max_per_24h": row.signup_invite_max_per_24h,
-        "signup_invite_min_account_age": row.signup_invite_min_account_age,
-        "signups_enabled": row.signups_enabled,
-        "signups_require_invite": row.signups_require_invite,
+        **model_to_dict(row, exclude=["id"]),
         "created_at": row.created_at,
         "updated_at": row.updated_at,
         "updated_by_username": row.updated_by.username if row.updated_by else None,
@@ -109,14 +105,5 @@ class RateLimitRecord(RecordSerializer):
 
 
 def rate_limit_record(row: RateLimit) -> dict[str, Any]:
-    """Needs `updated_by` loaded."""
-    return {
-        "uuid": row.uuid,
-        "scope": row.scope,
-        "max_requests": row.max_requests,
-        "window_seconds": row.window_seconds,
-        "is_enabled": row.is_enabled,
-        "created_at": row.created_at,
-        "updated_at": row.updated_at,
-        "updated_by_username": row.updated_by.username if row.updated_by else None,
-    }
+    """As `site_settings_record`."""
+    return {"uuid": row.uuid, **site_settings_record(row)}

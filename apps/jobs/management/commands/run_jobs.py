@@ -21,8 +21,7 @@ class Command(OurCommand):
         stop = Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        self.stdout.write("The worker is running (Ctrl-C stops it)")
-        self.stdout.flush()
+        self.print_line("The worker is running (Ctrl-C stops it)")
         worker.run(stop, on_done=self.print_line)
 
     def print_line(self, line: str) -> None:
