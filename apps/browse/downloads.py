@@ -19,9 +19,8 @@ from apps.browse.names import Revision, find_commit, find_tree, quick, shown_pat
 from apps.browse.read_slots import archive_slots, heavy_slots
 from apps.browse.trees import INLINE_MAX, read_file
 from apps.core.conditional import not_modified
-from apps.core.content_types import is_text, picture_type
 from apps.core.errors import Invalid
-from apps.core.files import inert_headers, pieces_of
+from apps.core.files import inert_headers, is_text, picture_type, pieces_of
 from apps.core.json import quoted
 from apps.core.locks import give_back_connection
 from apps.git import exports

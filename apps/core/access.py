@@ -32,14 +32,10 @@ class Level(IntEnum):
 class Person(Protocol):
     """The fields of a user that lower apps need."""
 
-    @property
-    def pk(self) -> int: ...
-    @property
-    def username(self) -> str: ...
-    @property
-    def username_key(self) -> str: ...
-    @property
-    def is_staff(self) -> bool: ...
+    pk: int
+    username: str
+    username_key: str
+    is_staff: bool
 
 
 class Principal(Protocol):
@@ -48,49 +44,39 @@ class Principal(Protocol):
     @property
     def user(self) -> Person:
         """The user; 401 without one, and for a deactivated account."""
-        ...
 
     @property
     def person_id(self) -> int | None:
         """Id of the user whose roles count; None if no roles do."""
-        ...
 
     @property
     def is_signed_in(self) -> bool:
         """Whether there is a user with an active account."""
-        ...
 
     @property
     def reads(self) -> bool:
         """Whether the credential allows any reading."""
-        ...
 
     @property
     def sees_all(self) -> bool:
         """Whether it may read everything on the site."""
-        ...
 
     @property
     def is_staff(self) -> bool:
         """Whether it may do whatever staff may."""
-        ...
 
     @property
     def expires_at(self) -> dt.datetime | None:
         """Time of the credential's expiry; None if it never expires."""
-        ...
 
     def check_staff(self) -> None:
         """403 `staff_required` unless it is staff."""
-        ...
 
     def check_may_change(self) -> None:
         """401 without a user; 403 `role_required` for a read-only credential."""
-        ...
 
     def renewed(self) -> Self | None:
         """The principal, reloaded from the database; None if the credential is no longer valid."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -205,14 +205,6 @@ class RowAction:
     """Whether it deletes the row, or cannot be undone."""
 
 
-def with_refusal(response: HttpResponse, error: ApiError) -> HttpResponse:
-    """The page with the status and the headers that the API would give."""
-    response.status_code = error.status
-    for name, value in error.headers.items():
-        response[name] = value
-    return response
-
-
 class StaffAdmin(ModelAdminOfAny):
     """Lists and pages for staff. Only `add`, `change` and row actions change anything.
 
@@ -317,7 +309,7 @@ class StaffAdmin(ModelAdminOfAny):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """A refusal of the action rolls everything back, and the form is shown again with the
-        reason.
+        reason, and the status and headers of the API.
         """
         page = partial(super().changeform_view, request, object_id, form_url)
         context = {"show_save_and_add_another": False, **(extra_context or {})}
@@ -325,9 +317,12 @@ class StaffAdmin(ModelAdminOfAny):
         try:
             return page(context)
         except (ApiError, OperationalError) as refused:
-            request.refusal = error = as_api_error(refused)
+            request.refusal = error = cast("ApiError", as_api_error(refused))
             response = page(context)
-            return with_refusal(response, cast("ApiError", error))
+            response.status_code = error.status
+            for name, value in error.headers.items():
+                response[name] = value
+            return response
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
         """Call the action: nothing else changes anything when a form was sent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from copy import copy
 from functools import cache
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -56,11 +56,6 @@ class StrictChoicesFormField(StrictChoiceFormField):
         return [super(StrictChoicesFormField, self).clean(word) for word in value]
 
 
-def describe(field: Any, schema: dict[str, Any]) -> None:
-    """Set the schema of a filter for drf-spectacular."""
-    extend_schema_field(schema)(field)
-
-
 class StrictFilter(filters.Filter):
     """A filter whose copies, one for each FilterSet, share choices and form field: copying these
     took longer than checking and applying them.
@@ -79,7 +74,8 @@ class TextFilter(StrictFilter):
 
     def __init__(self, help_text: str, *, method: str | None = None) -> None:
         super().__init__(method=method, help_text=help_text)
-        describe(self, {"type": "string", "pattern": NO_NUL, "description": help_text})
+        schema = {"type": "string", "pattern": NO_NUL, "description": help_text}
+        extend_schema_field(schema)(cast("Any", self))
 
 
 class SearchFilter(TextFilter):
@@ -98,19 +94,14 @@ class WordFilter(StrictFilter):
         choices = [(str(word), str(word)) for word in words]
         super().__init__(method=method, choices=choices, help_text=help_text)
         enum = {"type": "string", "enum": [word for word, _ in choices]}
-        describe(self, {**enum, "description": help_text} if help_text else enum)
+        schema = {**enum, "description": help_text} if help_text else enum
+        extend_schema_field(schema)(cast("Any", self))
 
 
-class WordsFilter(StrictFilter, filters.MultipleChoiceFilter):
+class WordsFilter(WordFilter, filters.MultipleChoiceFilter):
     """Filters by several words of a closed list, any of which may match."""
 
     field_class = StrictChoicesFormField
-
-    def __init__(self, words: Any, *, method: str | None = None, help_text: str) -> None:
-        choices = [(str(word), str(word)) for word in words]
-        super().__init__(method=method, choices=choices, help_text=help_text)
-        enum = {"type": "string", "enum": [word for word, _ in choices]}
-        describe(self, {**enum, "description": help_text})
 
     def filter(self, qs: Any, value: list[str]) -> Any:
         return qs.filter((f"{self.field_name}__in", sorted({*value})))

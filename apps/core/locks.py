@@ -55,10 +55,7 @@ def hold(name: str) -> None:
         raise TransactionManagementError("A lock ends with its transaction; there is none.")
     if connection.vendor == "postgresql":
         key = hashlib.blake2b(name.encode(), digest_size=8).digest()
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT pg_advisory_xact_lock(%s)", [int.from_bytes(key, "big", signed=True)]
-            )
+        _execute("SELECT pg_advisory_xact_lock(%s)", int.from_bytes(key, "big", signed=True))
 
 
 @contextmanager
@@ -68,13 +65,12 @@ def without_waiting() -> Iterator[None]:
     """
     if connection.vendor == "sqlite":
         timeout = int(connection.settings_dict["OPTIONS"].get("timeout", 5) * 1000)
-        before, after = f"PRAGMA busy_timeout = {SHORT_WAIT}", f"PRAGMA busy_timeout = {timeout}"
-        _execute(before)
+        _execute(f"PRAGMA busy_timeout = {SHORT_WAIT}")
         try:
             with transaction.atomic():
                 yield
         finally:
-            _execute(after)
+            _execute(f"PRAGMA busy_timeout = {timeout}")
         return
     with transaction.atomic():
         _execute(f"SET LOCAL lock_timeout = {SHORT_WAIT}")
@@ -82,9 +78,9 @@ def without_waiting() -> Iterator[None]:
         _execute("SET LOCAL lock_timeout TO DEFAULT")  # an outer transaction would keep it
 
 
-def _execute(statement: str) -> None:
+def _execute(statement: str, *parameters: int) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(statement)
+        cursor.execute(statement, parameters or None)
 
 
 def give_back_connection() -> None:

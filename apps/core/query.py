@@ -11,8 +11,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from apps.core.errors import Invalid
-from apps.core.serializers import NO_NUL, unknown_text, validated
+from apps.core.serializers import NO_NUL, validated
 
 IGNORED = "X-Ignored-Parameters"
 """The header that names the unknown query parameters of a read."""
@@ -56,12 +55,6 @@ class FlagParameter(serializers.BooleanField):
         if data not in {"true", "false"}:
             raise serializers.ValidationError("Must be true or false.")
         return bool(data == "true")
-
-
-def refuse_unknown(unknown: list[str], known: list[str]) -> None:
-    """422 `unknown_parameter` for a write: a typo in `expected_head_sha` must not disable it."""
-    text = unknown_text(unknown, known, "query parameters")
-    raise Invalid("unknown_parameter", text)
 
 
 def ignored_names(unknown: list[str]) -> str:

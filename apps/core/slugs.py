@@ -91,10 +91,7 @@ class TreePathConverter(StringConverter):
     regex = r"[\s\S]+"
 
 
-Converter = (
-    SegmentConverter | TreePathConverter | TeamSlugConverter | NumberConverter | UidConverter
-)
-CONVERTERS: dict[str, type[Converter]] = {
+CONVERTERS: dict[str, type[IntConverter | StringConverter | UUIDConverter]] = {
     "team_slug": TeamSlugConverter,
     "repo_slug": RepoSlugConverter,
     "username": UsernameConverter,

@@ -25,14 +25,14 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from apps.core.access import Access, Level, Principal
-from apps.core.errors import Forbidden, Moved, Unauthenticated, method_not_allowed
+from apps.core.errors import Forbidden, Invalid, Moved, Unauthenticated, method_not_allowed
 from apps.core.filters import StrictFilterBackend, StrictFilterSet
 from apps.core.operation import Operation
 from apps.core.pagination import ApiPagination
 from apps.core.parsers import body_stream
-from apps.core.query import IGNORED, ignored_names, refuse_unknown
+from apps.core.query import IGNORED, ignored_names
 from apps.core.requests import set_answer_header
-from apps.core.serializers import RequestSerializer, ready, validated
+from apps.core.serializers import RequestSerializer, ready, unknown_text, validated
 from apps.core.slugs import PREFIX
 
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -200,14 +200,17 @@ class ApiViewSet(GenericViewSet[Any]):
         return answer_once()(self, key, answer)
 
     def check_parameters(self, request: Request) -> None:
-        """Refuse unknown query parameters of a write; name those of a read in a header."""
+        """Name unknown query parameters of a read in a header; 422 `unknown_parameter` for a write:
+        a typo in `expected_head_sha` must not disable it.
+        """
         sent = request.query_params
         if not sent:
             return
         known = self.known_parameters()
         unknown = [name for name in sent if name not in known]
         if unknown and self.is_writing:
-            refuse_unknown(unknown, known)
+            text = unknown_text(unknown, known, "query parameters")
+            raise Invalid("unknown_parameter", text)
         if names := ignored_names(unknown):
             set_answer_header(self.http_request, IGNORED, names)
 
@@ -273,12 +276,11 @@ def answer_once() -> Callable[[ApiViewSet, str, Callable[[], HttpResponseBase]],
 
 def schema_tags() -> list[str]:
     """The tags of all routed operations, sorted."""
-    return sorted({tag for tag in _schema_tags(get_resolver().url_patterns) if tag})
+    return sorted({*_schema_tags(get_resolver().url_patterns)})
 
 
 def _schema_tags(patterns: Iterable[Any]) -> Iterator[str]:
     for pattern in patterns:
         yield from _schema_tags(getattr(pattern, "url_patterns", ()))
-        yield from getattr(
-            getattr(getattr(pattern, "callback", None), "cls", None), "schema_tags", ()
-        )
+        viewset = getattr(getattr(pattern, "callback", None), "cls", None)
+        yield from getattr(viewset, "schema_tags", ())

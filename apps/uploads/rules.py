@@ -10,9 +10,9 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.core.content_types import PICTURES, is_text
 from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import Invalid, PayloadTooLarge, TooMany
+from apps.core.files import PICTURES, is_text
 from apps.core.json import quoted
 from apps.uploads.models import Upload
 

@@ -12,7 +12,7 @@ from apps.browse.downloads import kind_of, raw_response
 from apps.browse.names import path_in_tree, quick, revision, shown_path
 from apps.browse.serializers.trees import target_of
 from apps.browse.trees import Content, content_of, read_entry
-from apps.core.content_types import PICTURES
+from apps.core.files import PICTURES
 from apps.core.lexers import Budget
 from apps.core.pagination import count_parameter
 from apps.git.tree import Entry, start_of_blob
