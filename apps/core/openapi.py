@@ -131,8 +131,8 @@ class OperationSchema(AutoSchema):
         parameters.append(query)
         for name, header in query.headers.items():
             field: Any = query().fields[name]
-            text, place = str(field.help_text), OpenApiParameter.HEADER
-            sent = OpenApiParameter(header, field.schema, place, description=text)
+            text = str(field.help_text)
+            sent = OpenApiParameter(header, field.schema, OpenApiParameter.HEADER, description=text)
             parameters += [OpenApiParameter(name, exclude=True), sent]
         return parameters
 
