@@ -9,6 +9,7 @@ import datetime as dt
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -28,7 +29,6 @@ from apps.repos.models import Protection, Repo, Visibility
 from apps.site import actions as site
 from apps.site.models import RateLimit
 from apps.teams import actions as teams
-from apps.teams.access import TeamAccess
 from apps.teams.models import Member, Team
 from apps.threads import actions as threads
 from apps.threads.models import Reply, Thread
@@ -41,12 +41,20 @@ from tests.test_permissions import OWNERS, undone
 pytestmark = pytest.mark.once
 
 
+def by_uuid(model: Any) -> Any:
+    """The row with the UUID in the path."""
+    return property(lambda call: model.objects.get(uuid=call.keys["uuid"]))
+
+
 class Call:
     """The arguments of an action, in place of a request: the caller's access, rows and values."""
 
+    token, invite = by_uuid(ApiToken), by_uuid(Invite)
+    ping, rate_limit = by_uuid(Ping), by_uuid(RateLimit)
+
     def __init__(self, case: PermissionCase, path: str) -> None:
         name = PEOPLE[case.cell.who]
-        self.user = User.objects.get(pk=case.person.pk) if name else None
+        self.person = User.objects.get(pk=case.person.pk) if name else None
         self.body: dict[str, Any] = dict(case.cell.body or {})
         self.case = case
         template = case.cell.operation.partition(" ")[2].replace("{owner}", "[^/]+/[^/]+")
@@ -54,60 +62,56 @@ class Call:
         assert found, path
         self.keys = found.groupdict()
 
+    def make(self, action: Callable[..., object]) -> object:
+        """Call the action with the parameters that have the name of one of these attributes, and
+        the body.
+        """
+        names = [name for name in signature(action).parameters if hasattr(type(self), name)]
+        given = {name: getattr(self, name) for name in names}
+        return action(**given, **self.body)
+
     @property
     def principal(self) -> Principal:
-        return principal_of(self.user)
+        return principal_of(self.person)
 
     @cached_property
     def repo(self) -> Repo:
         return Repo.objects.get(pk=self.case.repo.pk)
 
     @property
-    def access(self) -> RepoAccess:
-        return access_of(self.user, self.repo)
+    def access(self) -> Any:
+        """Access to the repository, the space or the team of the path."""
+        if "{repo_slug}" in self.case.cell.operation:
+            return access_of(self.person, self.repo)
+        if "{owner}" in self.case.cell.operation:
+            return space_access_of(self.person, self.repo.owner)
+        return team_access_of(self.person, Team.objects.get(slug=self.keys["team_slug"]))
 
     @property
-    def space(self) -> Any:
-        return space_access_of(self.user, self.repo.owner)
-
-    @property
-    def own_space(self) -> Any:
-        """An anonymous caller has none, and is refused before."""
-        return space_access_of(self.user, self.user or self.repo.owner)
-
-    @property
-    def team(self) -> TeamAccess:
-        return team_access_of(self.user, Team.objects.get(slug=self.keys["team_slug"]))
+    def into(self) -> Any:
+        """The own space. An anonymous caller has none, and is refused before."""
+        return space_access_of(self.person, self.person or self.repo.owner)
 
     @property
     def member(self) -> Member:
-        return self.team.team.members.get(user__username=self.keys["username"])
+        member: Member = self.access.team.members.get(user__username=self.keys["username"])
+        return member
 
     @property
-    def named(self) -> User:
+    def user(self) -> User:
         """The person in the body; else the caller, or anybody for an anonymous one."""
-        somebody = self.user.username if self.user else "zoe"
+        somebody = self.person.username if self.person else "zoe"
         return User.objects.get(username=self.body.pop("username", somebody))
 
-    @property
-    def token(self) -> ApiToken:
-        return ApiToken.objects.get(uuid=self.keys["uuid"])
-
-    @property
-    def invite(self) -> Invite:
-        return Invite.objects.get(uuid=self.keys["uuid"])
-
-    @property
-    def ping(self) -> Ping:
-        return Ping.objects.get(uuid=self.keys["uuid"])
-
-    @property
-    def rate_limit(self) -> RateLimit:
-        return RateLimit.objects.get(uuid=self.keys["uuid"])
+    owner = user
 
     @property
     def protection(self) -> Protection:
         return self.repo.protections.get(uuid=self.keys["protection_uuid"])
+
+    @property
+    def approver(self) -> Any:
+        return self.protection.approvers.get(user__uuid=self.keys["user_uuid"])
 
     @property
     def thread(self) -> Thread:
@@ -126,8 +130,18 @@ class Call:
         return Review.objects.get(pull=self.pull, uuid=self.keys["review_uuid"])
 
 
-def tomorrow() -> dt.datetime:
-    return timezone.now() + dt.timedelta(days=1)
+def create_invite(*, principal: Principal, **fields: Any) -> object:
+    tomorrow = timezone.now() + dt.timedelta(days=1)
+    return accounts.create_invite(principal=principal, **{**fields, "expires_at": tomorrow})
+
+
+def update_own_user(*, principal: Principal, **fields: Any) -> object:
+    return accounts.update_user(principal=principal, user=principal.user, **fields)
+
+
+def create_upload(*, access: RepoAccess, filename: str, content_base64: str) -> object:
+    content = base64.b64decode(content_base64)
+    return uploads.create_upload(access=access, filename=filename, content=content)
 
 
 REPO = "/{owner}/repos/{repo_slug}"
@@ -138,81 +152,47 @@ REPLY = f"{THREAD}/replies/{{reply_number}}"
 PULL = f"{REPO}/pulls/{{number}}"
 REVIEW = f"{PULL}/reviews/{{review_uuid}}"
 
-ACTIONS: dict[str, Callable[[Call], object]] = {
-    "POST /api-tokens": lambda c: accounts.create_token(
-        principal=c.principal, owner=c.named, **c.body
-    ),
-    "DELETE /api-tokens/{uuid}": lambda c: accounts.delete_token(
-        principal=c.principal, token=c.token
-    ),
-    "PUT /api-tokens/{uuid}/revoke": lambda c: accounts.revoke_token(
-        principal=c.principal, token=c.token
-    ),
-    "POST /signup-invites": lambda c: accounts.create_invite(
-        principal=c.principal, **{**c.body, "expires_at": tomorrow()}
-    ),
-    "PUT /signup-invites/{uuid}": lambda c: accounts.update_invite(
-        principal=c.principal, invite=c.invite, **c.body
-    ),
-    "DELETE /signup-invites/{uuid}": lambda c: accounts.delete_invite(
-        principal=c.principal, invite=c.invite
-    ),
-    "PUT /users/self": lambda c: accounts.update_user(
-        principal=c.principal, user=c.principal.user, **c.body
-    ),
-    "POST /teams": lambda c: teams.create_team(principal=c.principal, **c.body),
-    "PUT /teams/{team_slug}": lambda c: teams.update_team(access=c.team, **c.body),
-    "POST /teams/{team_slug}/members": lambda c: teams.add_member(
-        access=c.team, user=c.named, **c.body
-    ),
-    f"PUT {MEMBER}": lambda c: teams.update_member(access=c.team, member=c.member, **c.body),
-    f"DELETE {MEMBER}": lambda c: teams.remove_member(access=c.team, member=c.member),
-    "POST /{owner}/repos": lambda c: repos.create_repo(access=c.space, **c.body),
-    f"PUT {REPO}": lambda c: repos.update_repo(access=c.access, **c.body),
-    f"POST {REPO}/protections": lambda c: repos.create_protection(access=c.access, **c.body),
-    f"PUT {PROTECTION}": lambda c: repos.update_protection(
-        access=c.access, protection=c.protection, **c.body
-    ),
-    f"DELETE {PROTECTION}": lambda c: repos.delete_protection(
-        access=c.access, protection=c.protection
-    ),
-    f"POST {PROTECTION}/approvers": lambda c: repos.add_approver(
-        access=c.access, protection=c.protection, user=c.named
-    ),
-    f"DELETE {PROTECTION}/approvers/{{user_uuid}}": lambda c: repos.remove_approver(
-        access=c.access, approver=c.protection.approvers.get(user__uuid=c.keys["user_uuid"])
-    ),
-    f"POST {REPO}/forks": lambda c: repos.create_fork(access=c.access, into=c.own_space),
-    f"POST {REPO}/uploads": lambda c: uploads.create_upload(
-        access=c.access,
-        filename=c.body["filename"],
-        content=base64.b64decode(c.body["content_base64"]),
-    ),
-    f"POST {REPO}/threads": lambda c: threads.create_thread(access=c.access, **c.body),
-    f"PATCH {THREAD}": lambda c: threads.update_thread(access=c.access, thread=c.thread, **c.body),
-    f"DELETE {THREAD}": lambda c: threads.delete_thread(access=c.access, thread=c.thread),
-    f"POST {THREAD}/replies": lambda c: threads.create_reply(
-        access=c.access, thread=c.thread, **c.body
-    ),
-    f"PATCH {REPLY}": lambda c: threads.update_reply(access=c.access, reply=c.reply, **c.body),
-    f"DELETE {REPLY}": lambda c: threads.delete_reply(access=c.access, reply=c.reply),
-    f"POST {REPO}/pulls": lambda c: pulls.create_pull(access=c.access, **c.body),
-    f"PUT {PULL}": lambda c: pulls.update_pull(access=c.access, pull=c.pull, **c.body),
-    f"PUT {PULL}/status": lambda c: pulls.update_pull(access=c.access, pull=c.pull, **c.body),
-    f"POST {PULL}/merge": lambda c: pulls.merge_pull(access=c.access, pull=c.pull, **c.body),
-    f"POST {PULL}/reviews": lambda c: pulls.create_review(access=c.access, pull=c.pull, **c.body),
-    f"PUT {REVIEW}": lambda c: pulls.update_review(access=c.access, review=c.review, **c.body),
-    f"DELETE {REVIEW}": lambda c: pulls.delete_review(access=c.access, review=c.review),
-    "PUT /pings/{uuid}/read": lambda c: pings.read_ping(principal=c.principal, ping=c.ping),
-    "PUT /pings/read-all": lambda c: pings.read_all_pings(principal=c.principal),
-    "PUT /site-settings": lambda c: site.update_site_settings(principal=c.principal, **c.body),
-    "POST /rate-limits": lambda c: site.create_rate_limit(principal=c.principal, **c.body),
-    "PUT /rate-limits/{uuid}": lambda c: site.update_rate_limit(
-        principal=c.principal, rate_limit=c.rate_limit, **c.body
-    ),
-    "DELETE /rate-limits/{uuid}": lambda c: site.delete_rate_limit(
-        principal=c.principal, rate_limit=c.rate_limit
-    ),
+ACTIONS: dict[str, Callable[..., object]] = {
+    "POST /api-tokens": accounts.create_token,
+    "DELETE /api-tokens/{uuid}": accounts.delete_token,
+    "PUT /api-tokens/{uuid}/revoke": accounts.revoke_token,
+    "POST /signup-invites": create_invite,
+    "PUT /signup-invites/{uuid}": accounts.update_invite,
+    "DELETE /signup-invites/{uuid}": accounts.delete_invite,
+    "PUT /users/self": update_own_user,
+    "POST /teams": teams.create_team,
+    "PUT /teams/{team_slug}": teams.update_team,
+    "POST /teams/{team_slug}/members": teams.add_member,
+    f"PUT {MEMBER}": teams.update_member,
+    f"DELETE {MEMBER}": teams.remove_member,
+    "POST /{owner}/repos": repos.create_repo,
+    f"PUT {REPO}": repos.update_repo,
+    f"POST {REPO}/protections": repos.create_protection,
+    f"PUT {PROTECTION}": repos.update_protection,
+    f"DELETE {PROTECTION}": repos.delete_protection,
+    f"POST {PROTECTION}/approvers": repos.add_approver,
+    f"DELETE {PROTECTION}/approvers/{{user_uuid}}": repos.remove_approver,
+    f"POST {REPO}/forks": repos.create_fork,
+    f"POST {REPO}/uploads": create_upload,
+    f"POST {REPO}/threads": threads.create_thread,
+    f"PATCH {THREAD}": threads.update_thread,
+    f"DELETE {THREAD}": threads.delete_thread,
+    f"POST {THREAD}/replies": threads.create_reply,
+    f"PATCH {REPLY}": threads.update_reply,
+    f"DELETE {REPLY}": threads.delete_reply,
+    f"POST {REPO}/pulls": pulls.create_pull,
+    f"PUT {PULL}": pulls.update_pull,
+    f"PUT {PULL}/status": pulls.update_pull,
+    f"POST {PULL}/merge": pulls.merge_pull,
+    f"POST {PULL}/reviews": pulls.create_review,
+    f"PUT {REVIEW}": pulls.update_review,
+    f"DELETE {REVIEW}": pulls.delete_review,
+    "PUT /pings/{uuid}/read": pings.read_ping,
+    "PUT /pings/read-all": pings.read_all_pings,
+    "PUT /site-settings": site.update_site_settings,
+    "POST /rate-limits": site.create_rate_limit,
+    "PUT /rate-limits/{uuid}": site.update_rate_limit,
+    "DELETE /rate-limits/{uuid}": site.delete_rate_limit,
 }
 WRITES = [cell for cell in CELLS if not cell.operation.startswith("GET ")]
 
@@ -230,7 +210,7 @@ def rows() -> Iterator[Any]:
 def refusal(cell: Cell, call: Call) -> tuple[int, str] | None:
     """Status and code of the refusal; None if the action succeeds."""
     try:
-        ACTIONS[cell.operation](call)
+        call.make(ACTIONS[cell.operation])
     except ApiError as error:
         return error.status, error.code
     return None
@@ -261,7 +241,7 @@ class Elsewhere(Call):
 
     @property
     def access(self) -> RepoAccess:
-        return access_of(self.user, self.case.sample.repos["team", Visibility.PUBLIC])
+        return access_of(self.person, self.case.sample.repos["team", Visibility.PUBLIC])
 
 
 IN_REPO = {
