@@ -34,7 +34,7 @@ class KeyedRequest(models.Model):
     leased_until = models.DateTimeField()
     created_at = models.DateTimeField(default=timezone.now, db_index=True)
     answer = models.BinaryField(null=True)
-    """The encrypted answer (`Seal` in `replays.py`); null until there is one."""
+    """The encrypted answer (`seal_of` in `replays.py`); null until there is one."""
 
     def __str__(self) -> str:
         return f"request of {self.created_at}, {'answered' if self.answer else 'under way'}"

@@ -46,17 +46,17 @@ def answer_once(
     digest = _digest("request", [person.pk, view.http_request.get_full_path(), key])
     body = _digest("body", view.sent)
     claimed = claim(digest, person=_digest("person", person.pk), body=body)
-    seal = Seal(key, digest)
+    seal = seal_of(key, digest)
     if claimed.answer is None:
         view.asked_since = claimed.since
         return _answer_first(claimed, seal, answer)
-    replay = _unpacked(seal.open(claimed.answer))
+    replay = _unpacked(seal.decrypt(claimed.answer))
     view.check_again(replay.data)
     return replay
 
 
 def _answer_first(
-    claimed: Claim, seal: Seal, answer: Callable[[], HttpResponseBase]
+    claimed: Claim, seal: Fernet, answer: Callable[[], HttpResponseBase]
 ) -> HttpResponseBase:
     """Answer, and store the answer in the action's transaction. A refusal is stored in its own
     transaction, because the action has changed nothing.
@@ -65,14 +65,14 @@ def _answer_first(
         with HeldCommit(claimed.hold) as held:
             response = answer()
             with held.transaction():
-                claimed.store(seal.close(_packed(response)))
+                claimed.store(seal.encrypt(_packed(response)))
         return response
     except Exception as exception:
         refusal = as_api_error(exception)
         if refusal is None or is_temporary(refusal):
             claimed.release()
         else:
-            claimed.store(seal.close(_packed(error_response(refusal))))
+            claimed.store(seal.encrypt(_packed(error_response(refusal))))
         raise
 
 
@@ -111,22 +111,13 @@ def _digest(kind: str, value: Any) -> str:
     return salted_hmac(salt, json.canonical(value), algorithm="sha256").hexdigest()
 
 
-class Seal:
+def seal_of(key: str, digest: str) -> Fernet:
     """Encrypts and decrypts the answer to one request.
 
     An answer may contain a secret that is stored nowhere else, such as a new API token. It is
     encrypted under a key derived from the `Idempotency-Key`, which is not stored, and from
     `SECRET_KEY`, which is not in the database.
     """
-
-    def __init__(self, key: str, digest: str) -> None:
-        derived = HKDF(SHA256(), 32, salt=digest.encode(), info=b"apps.idempotency.answer")
-        secret = json.canonical([settings.SECRET_KEY, key])
-        self.fernet = Fernet(base64.urlsafe_b64encode(derived.derive(secret)))
-
-    def close(self, text: bytes) -> bytes:
-        return self.fernet.encrypt(text)
-
-    def open(self, sealed: bytes) -> bytes:
-        """Decrypt; `cryptography.fernet.InvalidToken` for another key or an altered text."""
-        return self.fernet.decrypt(bytes(sealed))
+    derived = HKDF(SHA256(), 32, salt=digest.encode(), info=b"apps.idempotency.answer")
+    secret = json.canonical([settings.SECRET_KEY, key])
+    return Fernet(base64.urlsafe_b64encode(derived.derive(secret)))
