@@ -39,12 +39,12 @@ def by_names(
     query = sorted((name, values) for name, values in request.GET.lists())
     text = repr((VERSION, request.path, query, names))
     tag = etag_of(text.encode("utf-8", "backslashreplace"))
-    if tag in sent_tags(request):
-        return unchanged(tag)
-    if "*" in sent_tags(request):
+    sent = sent_tags(request)
+    if sent.isdisjoint({tag, "*"}):
+        return tagged(answer(), tag)
+    if tag not in sent:
         (check or answer)()
-        return unchanged(tag)
-    return tagged(answer(), tag)
+    return unchanged(tag)
 
 
 def by_body(request: HttpRequest, record: Any) -> HttpResponseBase:
