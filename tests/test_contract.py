@@ -2,9 +2,8 @@
 
 `source` is the part of the API that a row belongs to; rows of `docs/api.md` come last, and were
 added after the others. `{owner}` stands for both kinds of owner. In `query` and `body`, `?` means
-optional and a bare name is a string; `+` marks a query parameter that was added later. `later`
-names a subject that is not built yet, to which the row belongs. A page has `with` what stands
-beside its records.
+optional and a bare name is a string; `+` marks a query parameter that was added later. A page has
+`with` what stands beside its records.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ pytestmark = pytest.mark.once
 
 OWNERS = ("teams/{team_slug}", "users/{username}")
 OPEN = {"/check-username", "/check-team-slug", "/suggest-users", "/openapi.json"}
-LATER: set[str] = set()
-"""The subjects that have not been built yet."""
 
 BRANCH = (
     "name sha is_default:boolean is_protected:boolean open_pull_numbers:array commit:object "
@@ -94,7 +91,6 @@ class Row:
     source: str
     method: str
     path: str
-    later: str
     status: str
     query: str
     body: str
@@ -114,7 +110,6 @@ def read_rows() -> list[Row]:
 
 
 ROWS = read_rows()
-HERE = [row for row in ROWS if not row.later]
 
 
 def properties(text: str) -> dict[str, Property]:
@@ -123,10 +118,6 @@ def properties(text: str) -> dict[str, Property]:
     for name, optional, types in re.findall(r"\+?(\w+)(\??):?(\S*)", text):
         found[name] = Property(not optional, frozenset((types or "string").split("|")))
     return found
-
-
-def of_schema(schema: dict[str, Any], required: bool) -> Property:
-    return Property(required, types_of(schema))
 
 
 def types_of(schema: dict[str, Any]) -> frozenset[str]:
@@ -147,7 +138,7 @@ def operation_at(row: Row) -> Routed:
     return found[0]
 
 
-def of_each(wanted: Callable[[Row], Any], rows: Iterable[Row] = HERE) -> dict[str, Any]:
+def of_each(wanted: Callable[[Row], Any], rows: Iterable[Row] = ROWS) -> dict[str, Any]:
     """The rows of the contract, or of the document: differences are whole rows."""
     return {str(row): wanted(row) for row in rows}
 
@@ -180,21 +171,21 @@ def test_each_row_of_the_contract_takes_its_query_parameters_and_no_others():
 def of_parameter(parameter: dict[str, Any]) -> Property:
     """A parameter that may be repeated is an array of what the contract names."""
     schema = parameter["schema"]
-    return of_schema(schema.get("items", schema), parameter.get("required", False))
+    types = types_of(schema.get("items", schema))
+    return Property(parameter.get("required", False), types)
 
 
 def test_each_row_of_the_contract_takes_its_properties_and_no_others():
-    taking = [row for row in HERE if row.body]
-    assert {str(row) for row in HERE if "requestBody" in operation_at(row).described} == {
-        str(row) for row in taking
-    }
+    taking = [row for row in ROWS if row.body]
+    assert [row for row in ROWS if "requestBody" in operation_at(row).described] == taking
 
     def documented(row: Row) -> tuple[dict[str, Property], bool, bool]:
         body = operation_at(row).described["requestBody"]
         schema = resolved(body["content"]["application/json"]["schema"])
         required = schema.get("required", [])
         known = {
-            name: of_schema(one, name in required) for name, one in schema["properties"].items()
+            name: Property(name in required, types_of(one))
+            for name, one in schema["properties"].items()
         }
         return known, body["required"], schema["additionalProperties"]
 
@@ -207,7 +198,7 @@ def test_each_row_of_the_contract_takes_its_properties_and_no_others():
 
 def test_each_row_of_the_contract_gives_its_record():
     """The known fields are as the contract has them; a page has a list of records."""
-    giving = [row for row in HERE if row.status != "204"]
+    giving = [row for row in ROWS if row.status != "204"]
     assert of_each(record_given, giving) == of_each(record_meant, giving)
 
 
@@ -230,7 +221,9 @@ def record_given(row: Row) -> tuple[set[str], dict[str, Property]]:
     schema = resolved(schema.get("oneOf", [schema])[0])  # of events: one of any kind
     shown, required = schema.get("properties", {}), schema.get("required", [])
     return page, {
-        field: of_schema(shown[field], field in required) for field in known if field in shown
+        field: Property(field in required, types_of(shown[field]))
+        for field in known
+        if field in shown
     }
 
 
@@ -248,22 +241,15 @@ def test_numbers_in_a_path_are_integers_and_everything_else_is_a_string():
     numbers = {"number", "reply_number", "version", "id"}
     kinds = {
         (str(row), parameter["name"]): parameter["schema"]["type"]
-        for row in HERE
+        for row in ROWS
         for parameter in operation_at(row).described.get("parameters", [])
         if parameter["in"] == "path"
     }
     assert kinds == {(row, name): "integer" if name in numbers else "string" for row, name in kinds}
 
 
-def test_what_belongs_to_a_later_subject_is_not_there_yet():
-    assert {row.later for row in ROWS} - {""} == LATER
-    there = {str(one) for one in routed()}
-    early = [str(row) for row in ROWS if row.later and str(row) in there]
-    assert not early, "these have come: clear their `later`"
-
-
-def test_nothing_is_routed_that_neither_the_contract_nor_the_design_names():
-    assert {str(one) for one in routed()} <= {str(row) for row in ROWS}
+def test_the_rows_of_the_contract_are_routed_and_nothing_else():
+    assert {str(one) for one in routed()} == {str(row) for row in ROWS}
     assert len({str(row) for row in ROWS}) == len(ROWS)
 
 
