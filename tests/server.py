@@ -17,7 +17,6 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 from queue import Queue
-from types import SimpleNamespace
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -25,7 +24,7 @@ import orjson
 import psycopg
 
 from apps.core.slugs import PREFIX
-from tests.api import Answer
+from tests.api import Answer, Api
 from tests.databases import Tables, create_database, drop_database
 from tests.people import NAMES, begin
 from tests.waiting import eventually
@@ -101,7 +100,8 @@ class Server:
         """Start the server, also after `kill`: with the same data, at another address."""
         if self.kind == "serve":
             self._start([sys.executable, "manage.py", "serve"])
-            self.url = self._ready()
+            self.url = self.address.get(timeout=PATIENCE)
+            assert self.url, self.log
         else:
             self._start_gunicorn()
 
@@ -199,16 +199,13 @@ class Server:
         parts = urlsplit(self.url)
         return http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=PATIENCE)
 
-    def _migrate(self) -> None:
-        self.manage("migrate", "--verbosity", "0")
-        self.fresh = False
-
     def _start_gunicorn(self) -> None:
         """The socket belongs to the test: its address is known, and the first client can wait on
         it.
         """
         if self.fresh:
-            self._migrate()
+            self.manage("migrate", "--verbosity", "0")
+            self.fresh = False
         with socket.create_server(("127.0.0.1", 0)) as listening:
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
             self.environment["BASE_URL"] = self.url
@@ -242,44 +239,24 @@ class Server:
                     self.address.put(found[1])
         self.address.put("")
 
-    def _ready(self) -> str:
-        address = self.address.get(timeout=PATIENCE)
-        assert address, self.log
-        return address
 
-
-class Remote:
+class Remote(Api):
     """Speaks to a server for one person; paths are relative to /api/v1."""
 
     def __init__(self, server: Server, token: str | None) -> None:
+        super().__init__(token)
         self.server = server
-        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.send("GET", path, None, **headers)
 
-    def delete(self, path: str) -> Answer:
-        return self.send("DELETE", path)
-
-    def post(self, path: str, **body: Any) -> Answer:
-        return self.send("POST", path, orjson.dumps(body))
-
-    def put(self, path: str, **body: Any) -> Answer:
-        return self.send("PUT", path, orjson.dumps(body))
-
-    def patch(self, path: str, **body: Any) -> Answer:
-        return self.send("PATCH", path, orjson.dumps(body))
-
-    def send(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
-        connection = self.server.connect()
+    def send(  # type: ignore[override] # takes headers by name
+        self, method: str, path: str, body: Any = None, **headers: Any
+    ) -> Answer:
+        raw = body if isinstance(body, bytes | None) else orjson.dumps(body)
         sent = {**self.headers, "Content-Type": "application/json", **headers}
-        try:
-            connection.request(method, PREFIX + path.removeprefix(PREFIX), body, sent)
-            response = connection.getresponse()
-            return Answer(
-                SimpleNamespace(
-                    status_code=response.status, content=response.read(), headers=response.headers
-                )
-            )
-        finally:
-            connection.close()
+        with closing(self.server.connect()) as connection:
+            connection.request(method, PREFIX + path.removeprefix(PREFIX), raw, sent)
+            response: Any = connection.getresponse()
+            response.status_code, response.content = response.status, response.read()
+            return Answer(response)

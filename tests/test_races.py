@@ -5,16 +5,10 @@ Races inside one process are in the `test_races.py` of each app.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
+from tests.races import together
 from tests.repos.test_git_http import api_path, events_of
-
-
-def at_once(*calls):
-    """The results, in order."""
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return [done.result() for done in [pool.submit(call) for call in calls]]
 
 
 def test_of_parallel_pushes_to_one_branch_one_wins_and_the_others_are_told(server, path, git):
@@ -25,7 +19,7 @@ def test_of_parallel_pushes_to_one_branch_one_wins_and_the_others_are_told(serve
         person("pull", "--quiet", person.url, "main")
     tips = [person.commit() for person in people]
     ways = [lambda p=person: p.run("push", p.url, "main") for person in people]
-    ended = at_once(*ways)
+    ended = together(*ways)
     assert sorted(done.returncode for done in ended) == [0, 1, 1]
     for done in ended:
         assert done.returncode == 0 or "rejected]" in done.stdout
@@ -40,7 +34,7 @@ def test_parallel_pushes_to_different_branches_all_arrive(server, path, git):
     people = [git() for _ in range(3)]
     tips = {f"branch-{number}": person.commit() for number, person in enumerate(people)}
     names = list(tips)
-    at_once(
+    together(
         *(
             lambda p=person, n=name: p("push", "--quiet", p.url, f"main:{n}")
             for person, name in zip(people, names, strict=True)
@@ -55,7 +49,7 @@ def test_a_push_arrives_whatever_its_repository_is_called_by_then(server, path, 
     ours, alice, before = git(), server.api("alice"), path.rpartition("/")[2]
     sha = ours.commit()
     now = f"{before}-now"
-    _, renamed = at_once(
+    _, renamed = together(
         lambda: ours("push", "--quiet", ours.url, "main"),
         lambda: alice.put(api_path(path), name="Api", slug=now),
     )
@@ -79,7 +73,7 @@ def test_a_merge_stands_and_a_push_to_its_target_lands_on_it_or_before_it_or_is_
     wanted = {"source_branch": "feature", "target_branch": "main"}
     made = alice.post(pulls, title="Feature", body="", **wanted).gives(201)
     tip = ours.commit("meanwhile.txt")
-    merged, pushed = at_once(
+    merged, pushed = together(
         lambda: alice.post(f"{pulls}/{made['number']}/merge"),
         lambda: ours.run("push", ours.url, "main"),
     )
@@ -100,7 +94,7 @@ def test_of_two_forks_by_one_person_one_is_made_and_the_other_is_told(server, pa
     alice, bob = server.api("alice"), server.api("bob")
     slug = path.rpartition("/")[2]
     alice.put(api_path(path), name="Api", slug=slug, visibility="public").gives()
-    answers = at_once(*[lambda: bob.post(f"{api_path(path)}/forks")] * 2)
+    answers = together(*[lambda: bob.post(f"{api_path(path)}/forks")] * 2)
     made, refused = sorted(answers, key=lambda answer: answer.status)
     refused.fails(409, "fork_exists")
     assert bob.get(f"{api_path(path)}/forks/user/bob").gives()["uuid"] == made.gives(201)["uuid"]

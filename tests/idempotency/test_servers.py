@@ -13,9 +13,9 @@ from random import Random
 from threading import Event
 from uuid import uuid4
 
-import orjson
 import pytest
 
+from tests.races import together
 from tests.repos.test_git_http import api_path
 from tests.server import PATIENCE, Server
 from tests.waiting import eventually
@@ -34,12 +34,7 @@ PULL = {"title": "Once", "body": "", "source_branch": "a", "target_branch": "b"}
 
 
 def post_once(api, key, url, **body):
-    return api.send("POST", url, orjson.dumps(body), **{"Idempotency-Key": key})
-
-
-def at_once(call, count=MANY):
-    with ThreadPoolExecutor(count) as pool:
-        return [future.result() for future in [pool.submit(call) for _ in range(count)]]
+    return api.send("POST", url, body, **{"Idempotency-Key": key})
 
 
 def until_answered(call):
@@ -58,7 +53,7 @@ def until_answered(call):
 )
 def test_many_with_one_key_make_one_record_and_get_one_answer(server, path, url, body, kind):
     alice, key, address = server.api("alice"), str(uuid4()), f"{api_path(path)}{url}"
-    answers = at_once(lambda: post_once(alice, key, address, **body))
+    answers = together(*[lambda: post_once(alice, key, address, **body)] * MANY)
     last = until_answered(lambda: post_once(alice, key, address, **body))
     made = last.gives(201)
     for answer in answers:
@@ -88,7 +83,7 @@ def test_many_merges_with_one_key_merge_once(server, path, git):
     wanted = {"title": "t", "body": "", "source_branch": "feature", "target_branch": "main"}
     number = alice.post(f"{api_path(path)}/pulls", **wanted).gives(201)["number"]
     url, key = f"{api_path(path)}/pulls/{number}/merge", str(uuid4())
-    answers = at_once(lambda: post_once(alice, key, url))
+    answers = together(*[lambda: post_once(alice, key, url)] * MANY)
     merged = until_answered(lambda: post_once(alice, key, url)).gives()
     codes = Counter((answer.status, (answer.json or {}).get("error")) for answer in answers)
     assert set(codes) <= {(200, None), (409, "idempotency_in_progress")}, codes

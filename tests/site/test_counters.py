@@ -1,6 +1,5 @@
 """Sliding-window counters: their limits, and the same results in memory and Redis."""
 
-from threading import Barrier, Thread
 from uuid import uuid4
 
 import pytest
@@ -8,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.site.counters import Count, Limit, MemoryCounters
+from tests.races import together
 
 pytestmark = pytest.mark.once
 
@@ -91,10 +91,8 @@ def test_what_is_said_to_be_left_is_what_is_let_in(limit, waits):
         clock.now += pause
         left = counters.hit([("key", limit)]).counts[0].left(limit)
     if waits:
-        assert [counters.hit([("key", limit)]).admitted for _ in range(left + 1)] == [
-            *[True] * left,
-            False,
-        ]
+        admitted = [counters.hit([("key", limit)]).admitted for _ in range(left + 1)]
+        assert admitted == [*[True] * left, False]
 
 
 @relaxed
@@ -135,19 +133,12 @@ def test_memory_is_bounded_and_forgets_the_longest_unused():
 
 
 def test_threads_share_one_count(restless):
-    counters, limit, barrier = MemoryCounters(Clock()), Limit("api", 500, SECOND), Barrier(8)
-    admitted: list[bool] = []
+    counters, limit = MemoryCounters(Clock()), Limit("api", 500, SECOND)
 
-    def run():
-        barrier.wait(timeout=60)
-        admitted.extend(counters.hit([("key", limit)]).admitted for _ in range(200))
+    def admitted():
+        return sum(counters.hit([("key", limit)]).admitted for _ in range(200))
 
-    threads = [Thread(target=run) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    assert (len(admitted), sum(admitted)) == (1600, 500)
+    assert sum(together(*[admitted] * 8)) == 500
 
 
 def test_what_redis_keeps_goes_by_itself(redis):

@@ -43,19 +43,10 @@ def test_all_four_properties_are_needed(name, api, sam):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("max_requests", 0),
-        ("max_requests", 1_000_001),
-        ("max_requests", "100"),
-        ("window_seconds", 0),
-        ("window_seconds", 86_401),
-        ("window_seconds", 1.5),
-        ("is_enabled", 1),
-        ("is_enabled", None),
-        ("scope", ""),
-        ("scope", "everything"),
-        ("scope", "API"),
-        ("scope", "api "),
-        ("scope", "x" * 65),
+        *(("max_requests", value) for value in (0, 1_000_001, "100")),
+        *(("window_seconds", value) for value in (0, 86_401, 1.5)),
+        *(("is_enabled", value) for value in (1, None)),
+        *(("scope", value) for value in ("", "everything", "API", "api ", "x" * 65)),
     ],
 )
 def test_a_wrong_value_is_refused_and_named(name, value, api, sam, events):
@@ -127,13 +118,9 @@ def test_a_change_keeps_what_it_does_not_name(api, sam, events):
         api(sam).send("PUT", path).fails(400, "malformed_request")
         assert api(sam).put(path, **WRITE).gives() == made
     with events("rate-limit-updated") as seen:
-        found = api(sam).put(path, max_requests=5, scope="git").gives()
-    assert found == {
-        **made,
-        "max_requests": 5,
-        "scope": "git",
-        "updated_at": found["updated_at"],
-    }
+        changes = {"max_requests": 5, "scope": "git"}
+        found = api(sam).put(path, **changes).gives()
+    assert found == {**made, **changes, "updated_at": found["updated_at"]}
     assert seen[0].data["changed"] == ["scope", "max_requests"]
 
 

@@ -1,14 +1,12 @@
 """`/site-settings`: signed-in people read it, and staff changes it."""
 
-from threading import Barrier, Thread
-
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 
 from apps.events.models import Event
 from apps.site.actions import update_site_settings
 from apps.site.models import SiteSettings
-from tests.races import at_once
+from tests.races import at_once, together
 
 FRESH = {
     "rate_limits_enabled": True,
@@ -26,6 +24,9 @@ CHANGED = {
     "signups_enabled": False,
     "signups_require_invite": False,
 }
+
+
+WRONG_AGES = ["soon", "11y", "2030-01-01T00:00:00Z", "", 60]
 
 
 def known(answer):
@@ -64,15 +65,8 @@ def test_what_is_so_already_is_no_change_and_no_event(api, sam, events):
         ("signups_enabled", 1),
         ("signups_require_invite", None),
         ("signup_invite_creators", "everybody"),
-        ("signup_invite_max_per_24h", -1),
-        ("signup_invite_max_per_24h", 100_001),
-        ("signup_invite_max_per_24h", "5"),
-        ("signup_invite_max_per_24h", True),
-        ("signup_invite_min_account_age", "soon"),
-        ("signup_invite_min_account_age", "11y"),
-        ("signup_invite_min_account_age", "2030-01-01T00:00:00Z"),
-        ("signup_invite_min_account_age", ""),
-        ("signup_invite_min_account_age", 60),
+        *(("signup_invite_max_per_24h", value) for value in (-1, 100_001, "5", True)),
+        *(("signup_invite_min_account_age", value) for value in WRONG_AGES),
     ],
 )
 def test_a_wrong_value_changes_nothing_and_is_named(name, value, api, sam, events):
@@ -118,20 +112,7 @@ def test_the_command_line_needs_no_actor(db):
 @pytest.mark.django_db(transaction=True)
 def test_two_who_need_the_missing_row_at_once_get_the_same(restless):
     SiteSettings.objects.all().delete()
-    barrier, found = Barrier(8), []
-
-    def load():
-        connection.ensure_connection()
-        barrier.wait(timeout=60)
-        found.append(SiteSettings.load().pk)
-        connection.close()
-
-    threads = [Thread(target=load) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    assert found == [SiteSettings.ONLY] * 8
+    assert together(*[lambda: SiteSettings.load().pk] * 8) == [SiteSettings.ONLY] * 8
 
 
 @pytest.mark.django_db(transaction=True)
