@@ -21,21 +21,16 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def check(path: Path, made: Any, *, was: Any) -> None:
-    """Assert that `made` equals the content of the file (`was`, or a part of it); show the diff."""
+def check(path: Path, made: Any) -> None:
+    """Assert that this is the content of the file; show the diff. With `REWRITE` write it first."""
+    if os.environ.get("REWRITE"):
+        path.write_text(written(made) + "\n")
+    was = read(path)
     if was == made:
         return
     before, after = (written(value).splitlines() for value in (was, made))
     diff = "\n".join(difflib.unified_diff(before, after, path.name, "now", lineterm="", n=1))
     raise AssertionError(f"{diff}\nIf this is meant: {HOW}")
-
-
-def rewriting() -> bool:
-    return bool(os.environ.get("REWRITE"))
-
-
-def write(path: Path, value: Any) -> None:
-    path.write_text(written(value) + "\n")
 
 
 def written(value: Any) -> str:

@@ -26,25 +26,13 @@ def parts(node: Any) -> Iterator[dict[str, Any]]:
     """All objects in the document."""
     if isinstance(node, dict):
         yield node
-    for inner in (
-        node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-    ):
+        node = list(node.values())
+    for inner in node if isinstance(node, list) else ():
         yield from parts(inner)
 
 
 def test_the_description_in_the_docs_is_the_one_that_is_served(api):
-    served = api().get("/openapi.json").gives()
-    if snapshot.rewriting():
-        snapshot.write(STORED, served)
-    snapshot.check(STORED, served, was=snapshot.read(STORED))
-
-
-def test_the_description_names_its_versions_and_where_its_paths_are():
-    document = described()
-    assert document["openapi"] == "3.1.0"
-    assert document["info"]["version"] == "0.1.0"
-    assert document["servers"] == [{"url": "/api/v1"}]
-    assert all(path.startswith("/") for path in document["paths"])
+    snapshot.check(STORED, api().get("/openapi.json").gives())
 
 
 def test_the_description_is_made_once(client, db):
