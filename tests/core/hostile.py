@@ -13,6 +13,8 @@ MIB = 1024 * 1024
 TEAMS = "/teams"
 TOKENS = "/api-tokens"
 REPLIES = "/teams/acme/repos/private/threads/1/replies"
+MERGE = "/teams/acme/repos/x/pulls/1/merge"
+VIC = "/teams/acme/members/vic"
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ BODIES = [
     post("white space", b" \n", 400, BAD),
     post("no JSON", b"name=x", 400, BAD),
     post("a key twice", b'{"name": 1, "name": "x", "slug": "fresh"}', 400, BAD),
+    post("an escaped key twice", b'{"name": "x", "n\\u0061me": "x", "slug": "fresh"}', 400, BAD),
+    post("an inner key twice", b'{"name": [{"inner": {"a": 1, "b": 2, "a": 1}}]}', 400, BAD),
     post("half an object", b'{"name": "x"', 400, BAD),
     post("two objects", team() + team(), 400, BAD),
     post("a list", b"[]", 400, BAD),
@@ -65,6 +69,8 @@ BODIES = [
     post("a string", b'"x"', 400, BAD),
     post("100,000 open brackets", b"[" * 100_000, 400, BAD),
     post("100,000 nested objects", b'{"name":' * 100_000, 400, BAD),
+    post("1,000 lists in each other", b'{"name":' + b"[" * 1000 + b"]" * 1000 + b"}", 400, BAD),
+    post("1,000 objects in each other", b'{"name":' * 1000 + b"1" + b"}" * 1000, 400, BAD),
     post("NaN", b'{"name": NaN, "slug": "x"}', 400, BAD),
     post("Infinity", b'{"name": Infinity, "slug": "x"}', 400, BAD),
     post("bad UTF-8", b'{"name": "\xff", "slug": "x"}', 400, BAD),
@@ -120,14 +126,10 @@ BODIES = [
     OddRequest("PUT a flag of 1", 422, INVALID, "PUT", "/teams/acme", team(is_active=1)),
     OddRequest("PUT a flag of text", 422, INVALID, "PUT", "/teams/acme", team(is_active="true")),
     OddRequest("PUT a flag of null", 422, INVALID, "PUT", "/teams/acme", team(is_active=None)),
-    OddRequest("DELETE with junk", 400, BAD, "DELETE", "/teams/acme/members/vic", b"junk"),
-    OddRequest("DELETE with a list", 400, BAD, "DELETE", "/teams/acme/members/vic", b"[]"),
-    OddRequest(
-        "DELETE with text", 415, MEDIA, "DELETE", "/teams/acme/members/vic", b"x", "text/plain"
-    ),
-    OddRequest(
-        "DELETE with a body", 422, UNKNOWN, "DELETE", "/teams/acme/members/vic", b'{"a": 1}'
-    ),
+    OddRequest("DELETE with junk", 400, BAD, "DELETE", VIC, b"junk"),
+    OddRequest("DELETE with a list", 400, BAD, "DELETE", VIC, b"[]"),
+    OddRequest("DELETE with text", 415, MEDIA, "DELETE", VIC, b"x", "text/plain"),
+    OddRequest("DELETE with a body", 422, UNKNOWN, "DELETE", VIC, b'{"a": 1}'),
 ]
 
 
@@ -161,12 +163,7 @@ QUERIES = [
     query("scope=self&before_id=x", 422, "invalid_cursor", "/events"),
     query("scope=self&after_id=-1", 422, "invalid_cursor", "/events"),
     query("scope=self&kind=A%00", 422, INVALID, "/events"),
-    query(
-        "expected_head_sha=%3Cscript%3E",
-        405,
-        "method_not_allowed",
-        TEAMS + "/acme/repos/x/pulls/1/merge",
-    ),
+    query("expected_head_sha=%3Cscript%3E", 405, "method_not_allowed", MERGE),
 ]
 
 GONE = "not_found"
@@ -265,10 +262,8 @@ FINE = [
     post("a charset", team(), 201, "", content_type='Application/JSON; charset="UTF-8"'),
     post("a name of 255 beyond the BMP", team(name="\U0001f4a3" * 255), 201, ""),
     reply("1.0", "1.0", 201, ""),
-    OddRequest("DELETE with {}", 204, "", "DELETE", "/teams/acme/members/vic", b"{}"),
-    OddRequest(
-        "DELETE with a type", 204, "", "DELETE", "/teams/acme/members/vic", b"", "text/plain"
-    ),
+    OddRequest("DELETE with {}", 204, "", "DELETE", VIC, b"{}"),
+    OddRequest("DELETE with a type", 204, "", "DELETE", VIC, b"", "text/plain"),
     query("search=%FF", 200, ""),
     query("search=%ED%A0%80", 200, ""),
     query("search=%25_%5C%27%22%3B--", 200, ""),

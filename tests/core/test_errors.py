@@ -16,26 +16,6 @@ from apps.core.errors import ApiError, as_api_error, plain_error
 
 pytestmark = pytest.mark.once
 
-STATUSES = {
-    errors.BadRequest: 400,
-    errors.Forbidden: 403,
-    errors.NotFound: 404,
-    errors.Conflict: 409,
-    errors.PayloadTooLarge: 413,
-    errors.UnsupportedMediaType: 415,
-    errors.Invalid: 422,
-    errors.TooMany: 429,
-    errors.Unavailable: 503,
-}
-
-
-@pytest.mark.parametrize(("kind", "status"), STATUSES.items())
-def test_each_refusal_has_its_status_and_the_body_of_the_contract(kind, status):
-    error = kind("some_code", "Some text.")
-    assert error.status == status
-    assert error.body() == {"error": "some_code", "detail": "Some text."}
-    assert as_api_error(error) is error
-
 
 def test_conflicting_paths_are_shown_where_there_are_some_to_name():
     error = errors.Conflict("merge_conflict", "x", conflict_paths=["a", "b"])
@@ -83,11 +63,6 @@ def test_a_bare_status_has_a_code_and_a_text(status, code):
     error = plain_error(status)
     assert (error.status, error.code) == (status, code)
     assert error.detail.endswith(".")
-
-
-def test_unauthenticated_names_both_schemes():
-    header = errors.Unauthenticated("x", "y").headers["WWW-Authenticate"]
-    assert header == 'Bearer realm="Guildhall", Basic realm="Guildhall"'
 
 
 def refusal(has: Level, needed: Level) -> str | None:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from apps.core.access import Level
-from apps.core.json import dumps, timestamp
+from apps.core.json import dumps, loads_body, timestamp
 from apps.teams.models import Role
 
 pytestmark = pytest.mark.once
@@ -52,6 +52,11 @@ def test_what_records_are_made_of_is_known():
 def test_what_is_no_json_is_a_defect():
     with pytest.raises(TypeError):
         dumps({"x": object()})
+
+
+def test_a_key_that_is_repeated_is_named():
+    with pytest.raises(ValueError, match='"a" more than once'):
+        loads_body(b'{"name": [{"inner": {"a": 1, "b": 2, "a": 1}}]}')
 
 
 def test_every_answer_of_the_api_has_utc_timestamps(sample, db):

@@ -46,7 +46,7 @@ def shown(text: str, **addresses: str) -> str:
         ("press <kbd>Ctrl</kbd>", "<p>press <kbd>Ctrl</kbd></p>"),
         (
             "[x](http://a.example/?b&c)",
-            '<p><a href="http://a.example/?b&amp;c" rel="nofollow noopener noreferrer">x</a></p>',
+            f'<p><a href="http://a.example/?b&amp;c" {LINK}>x</a></p>',
         ),
     ],
 )
@@ -135,7 +135,7 @@ def test_only_uploads_of_this_site_are_pictures(settings):
         f"{UPLOAD}?x",
         "x.png",
     ):
-        wanted = f'<p><a href="{source}" rel="nofollow noopener noreferrer">a &amp; &lt;b</a></p>'
+        wanted = f'<p><a href="{source}" {LINK}>a &amp; &lt;b</a></p>'
         assert shown(f"![a & <b]({source})") == wanted
         assert shown(f'<img src="{source}" alt="a &amp; <b">').strip("<p>/") in wanted
 
@@ -148,9 +148,8 @@ def test_a_file_keeps_pictures_that_are_beside_it_and_no_others():
 
 
 def test_a_picture_inside_a_link_or_without_an_address_is_its_text():
-    assert shown("[![a](http://e.example/x.png)](http://f.example)") == (
-        '<p><a href="http://f.example" rel="nofollow noopener noreferrer">a</a></p>'
-    )
+    html = shown("[![a](http://e.example/x.png)](http://f.example)")
+    assert html == f'<p><a href="http://f.example" {LINK}>a</a></p>'
     assert shown("![a](data:image/png;base64,AA)") == "<p>a</p>"
     assert shown("<img src='data:x' alt='a'>") == "a"
 

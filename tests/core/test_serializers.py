@@ -7,7 +7,6 @@ from enum import StrEnum
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rest_framework import serializers
 
 from apps.core.errors import Invalid
 from apps.core.json import dumps, loads
@@ -162,8 +161,3 @@ def test_any_bytes_are_json_or_a_value_error(text):
     except ValueError:
         return
     dumps(loads(text))
-
-
-def test_validators_of_fields_still_count():
-    assert isinstance(StrictCharField(max_length=5), serializers.CharField)
-    assert StrictCharField(max_length=5).max_length == 5

@@ -6,13 +6,7 @@ import re
 
 import pytest
 
-from apps.core.slugs import (
-    CONVERTERS,
-    TeamSlugConverter,
-    repo_slug_problem,
-    team_slug_problem,
-    username_problem,
-)
+from apps.core.slugs import CONVERTERS, repo_slug_problem, team_slug_problem, username_problem
 
 TEAMS = {"a", "7", "acme", "acme-2", "a.b_c-d", "x" * 64}
 USERNAMES = {"a", "Alice", "o.Brien-2", "x" * 39}
@@ -34,10 +28,6 @@ NO_REPO = NEVER | {"API", ".", "..", "a.git", "a.lock", "a.atom", ".git", "x" * 
 def test_a_name_is_fine_or_told_what_is_wrong(problem, good, bad):
     assert [name for name in sorted(good) if problem(name)] == []
     assert [name for name in sorted(bad) if not problem(name)] == []
-
-
-def test_names_in_a_path_are_looked_up_ignoring_case():
-    assert TeamSlugConverter().to_python("AcMe") == "acme"
 
 
 @pytest.mark.parametrize(
