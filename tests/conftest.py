@@ -126,24 +126,16 @@ def sample(
         transaction.set_rollback(True)
 
 
-@pytest.fixture
-def alice(make: MakeByActions) -> User:
-    return make.with_token(UserFactory.create(username="alice"))
+def person(name: str, **fields: bool) -> Any:
+    """A fixture with a person of this name, who has a token."""
+
+    def created(make: MakeByActions) -> User:
+        return make.with_token(UserFactory.create(username=name, **fields))
+
+    return pytest.fixture(name=name)(created)
 
 
-@pytest.fixture
-def bob(make: MakeByActions) -> User:
-    return make.with_token(UserFactory.create(username="bob"))
-
-
-@pytest.fixture
-def carol(make: MakeByActions) -> User:
-    return make.with_token(UserFactory.create(username="carol"))
-
-
-@pytest.fixture
-def sam(make: MakeByActions) -> User:
-    return make.with_token(UserFactory.create(username="sam", staff=True))
+alice, bob, carol, sam = person("alice"), person("bob"), person("carol"), person("sam", staff=True)
 
 
 @pytest.fixture

@@ -20,9 +20,8 @@ class Killed(BaseException):
 class Death:
     """Whether the process has died, and the number of statements before that or in all."""
 
-    def __init__(self) -> None:
-        self.came = False
-        self.statements = 0
+    came = False
+    statements = 0
 
 
 @contextmanager

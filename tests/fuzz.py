@@ -10,13 +10,13 @@ from typing import Any
 
 import schemathesis
 from django.db import transaction
-from django.test.client import ClientHandler
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import load_all_checks
 from schemathesis.config import SchemathesisConfig
 from schemathesis.generation.feedback import FeedbackSources
 from schemathesis.pytest._test_builder import build_operation_test
 
+from tests.api import HANDLER
 from tests.routes import Routed, routed
 from tests.sample_data import SampleData
 
@@ -60,7 +60,6 @@ BEYOND_A_SCHEMA = {
 IDENTITIES = {"anonymous": None, "stranger": "carol", "member": "bob", "staff": "sam"}
 """Callers, by their names in the sample."""
 relaxed = settings(deadline=None, suppress_health_check=[*HealthCheck])
-HANDLER = ClientHandler(enforce_csrf_checks=False)
 
 
 def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:

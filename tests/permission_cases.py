@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,13 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.actions import create_invite, create_token
+from apps.accounts.models import User
 from apps.events.kinds import PingKind
 from apps.events.models import Event, Ping
 from apps.pulls.models import Pull
-from apps.repos.models import Ref, Visibility
+from apps.repos.models import Fork, Ref, Visibility
 from apps.site.actions import create_rate_limit
+from apps.teams.models import Team
 from apps.threads.actions import delete_reply
 from tests.browse.code import code_of
 from tests.factories import ForkFactory
@@ -41,7 +44,7 @@ PEOPLE = {
     "St": "sam",
     "In": "ina",
 }
-STREAMS = ("/content", "/diff", "/patch")
+STREAMS = re.compile(r"/(content|diff|patch)$|/(tail-events|raw/|archive)")
 ONLY_IN_TEAMS = {"V", "M", "D"}
 
 
@@ -109,6 +112,7 @@ class PermissionCase:
         self.person = sample.people[self.name]
         self.repo = sample.repos[cell.owner, cell.visibility]
         self.author = self.person if cell.case == "own" else sample.zoe
+        self.staff = principal_of(sample.people["sam"])
 
     def request(self) -> tuple[str, str]:
         """The method and the path, with the query string if the case is one. Streams are requested
@@ -117,22 +121,13 @@ class PermissionCase:
         method, _, text = self.cell.operation.partition(" ")
         text += self.cell.case if self.cell.case.startswith("?") else ""
         if text.endswith("/fork"):
-            fork = ForkFactory.create(
-                upstream=self.repo, owner=self.repo.owner, created_by=self.sample.zoe
-            )
-            self.repo = fork.repo or self.repo
+            self.repo = self.fork_of(self.repo.owner, self.sample.zoe).repo or self.repo
         for name, fill in FILL.items():
             if f"{{{name}}}" in text:
                 text = text.replace(f"{{{name}}}", str(fill(self)))
         filled = text.replace("{repo_slug}", self.repo.slug)
         filled = filled.replace("{owner}", self.repo.owner.path)
-        is_stream = (
-            filled.endswith(STREAMS)
-            or "/tail-events" in filled
-            or "/raw/" in filled
-            or "/archive" in filled
-        )
-        return "HEAD" if is_stream else method, filled
+        return "HEAD" if STREAMS.search(filled) else method, filled
 
     def member(self) -> str:
         words = {"a viewer": "vic", "a member": "zoe", "an admin": "ada", "the owner": "alice"}
@@ -149,21 +144,16 @@ class PermissionCase:
         return self.rate_limit() if "/rate-limits" in self.cell.operation else self.token()
 
     def invite(self) -> object:
-        sam = self.sample.people["sam"]
-        return create_invite(
-            principal=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
-        ).uuid
+        soon = timezone.now() + dt.timedelta(days=1)
+        return create_invite(principal=self.staff, expires_at=soon).uuid
 
     def rate_limit(self) -> object:
-        sam = self.sample.people["sam"]
-        return create_rate_limit(
-            principal=principal_of(sam), scope="git", max_requests=9, window_seconds=60
-        ).uuid
+        numbers: Any = {"max_requests": 9, "window_seconds": 60}
+        return create_rate_limit(principal=self.staff, scope="git", **numbers).uuid
 
     def token(self) -> object:
-        return create_token(principal=principal_of(self.author), owner=self.author, name="another")[
-            0
-        ].uuid
+        by = principal_of(self.author)
+        return create_token(principal=by, owner=self.author, name="another")[0].uuid
 
     def upload(self) -> object:
         with while_allowed(self.repo):
@@ -184,17 +174,15 @@ class PermissionCase:
         found = Event.objects.filter(**about.get(self.cell.case, {"repo_id": self.repo.pk}))
         return found.latest("id").pk
 
-    def fork(self) -> object:
-        return ForkFactory.create(
-            upstream=self.repo, owner=self.author, created_by=self.author
-        ).uuid
+    def fork_of(self, owner: Team | User, by: User) -> Fork:
+        return ForkFactory.create(upstream=self.repo, owner=owner, created_by=by)
 
     def fork_of_user(self) -> str:
-        ForkFactory.create(upstream=self.repo, owner=self.sample.zoe, created_by=self.sample.zoe)
+        self.fork_of(self.sample.zoe, self.sample.zoe)
         return "zoe"
 
     def fork_of_team(self) -> str:
-        ForkFactory.create(upstream=self.repo, owner=self.sample.acme, created_by=self.sample.zoe)
+        self.fork_of(self.sample.acme, self.sample.zoe)
         return self.sample.acme.slug
 
     def number(self) -> int:
@@ -230,23 +218,10 @@ class PermissionCase:
         """A commit outside all branches."""
         return code_of(self.repo).commit_with({b"README": b"Slow.\n", b"src/a": b""})
 
-    def comparison(self) -> str:
-        """A comparison of that commit with itself."""
-        return f"{self.commit()}...{self.commit()}"
-
     def path(self) -> str:
         """A folder or a file of that commit."""
         name = "src" if "/tree/" in self.cell.operation else "README"
         return f"{name}?ref={self.commit()}"
-
-    def protection(self) -> object:
-        return self.sample.protections[self.repo.pk].uuid
-
-    def branch(self) -> str:
-        return self.ref("refs/heads/main")
-
-    def tag(self) -> str:
-        return self.ref("refs/tags/v1.0")
 
     def ref(self, full_name: str) -> str:
         sha = "1" * 40
@@ -265,18 +240,18 @@ FILL = {
     "username": PermissionCase.member,
     "uuid": PermissionCase.uuid,
     "id": PermissionCase.event,
-    "fork_uuid": PermissionCase.fork,
+    "fork_uuid": lambda case: case.fork_of(case.author, case.author).uuid,
     "fork_username": PermissionCase.fork_of_user,
     "fork_team_slug": PermissionCase.fork_of_team,
-    "branch": PermissionCase.branch,
-    "tag": PermissionCase.tag,
+    "branch": lambda case: case.ref("refs/heads/main"),
+    "tag": lambda case: case.ref("refs/tags/v1.0"),
     "number": PermissionCase.number,
-    "protection_uuid": PermissionCase.protection,
+    "protection_uuid": lambda case: case.sample.protections[case.repo.pk].uuid,
     "user_uuid": lambda case: case.sample.alice.uuid,
     "reply_number": PermissionCase.reply,
     "review_uuid": PermissionCase.review,
     "version": lambda case: 1,
     "sha": PermissionCase.commit,
     "path": PermissionCase.path,
-    "basehead": PermissionCase.comparison,
+    "basehead": lambda case: f"{case.commit()}...{case.commit()}",
 }

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from threading import Thread
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
@@ -46,33 +46,34 @@ def status_of(server: Server, path: str) -> tuple[int, bytes, float]:
         return response.status, response.read(), time.monotonic() - begin
 
 
-@pytest.mark.parametrize("kind", ["gunicorn", "gunicorn-asgi"])
-def test_requests_are_503_soon_while_the_database_takes_connections_and_says_nothing(
-    tmp_path, kind
-):
-    with silent_database() as url, ThreadPoolExecutor(THREADS) as pool:
-        server = Server(tmp_path, kind, DATABASE_URL=url)
+@pytest.fixture(params=["gunicorn", "gunicorn-asgi"])
+def cut_off(request, tmp_path) -> Iterator[Server]:
+    """A server whose database accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgres://x@127.0.0.1:{silent.getsockname()[1]}/x"
+        server = Server(tmp_path, request.param, DATABASE_URL=url)
         server.fresh = False  # tables cannot be created
         with server:
-            begun = [pool.submit(status_of, server, path) for path in PATHS]
-            assert status_of(server, "/healthz")[:2] == (200, b"ok\n")
-            answers = [one.result() for one in begun]
-            assert [status for status, _, _ in answers] == [503] * len(PATHS)
-            assert max(seconds for _, _, seconds in answers) < SOON
-            assert b"unavailable" in status_of(server, "/api/v1/teams")[1]
+            yield server
 
 
-@pytest.mark.parametrize("kind", ["gunicorn", "gunicorn-asgi"])
-def test_a_database_that_is_away_holds_the_threads_only_once(tmp_path, kind):
-    with silent_database() as url, ThreadPoolExecutor(MANY + 1) as pool:
-        server = Server(tmp_path, kind, DATABASE_URL=url)
-        server.fresh = False
-        with server:
-            begun = [pool.submit(status_of, server, "/api/v1/teams") for _ in range(MANY)]
-            assert status_of(server, "/healthz")[:2] == (200, b"ok\n")
-            answers = [one.result() for one in begun]
-            assert {status for status, _, _ in answers} == {503}
-            assert max(seconds for _, _, seconds in answers) < 2 * SOON
+def refused(server: Server, paths: list[str]) -> float:
+    """The longest time of requests to these paths at once, which are all 503."""
+    with ThreadPoolExecutor(len(paths)) as pool:
+        begun = [pool.submit(status_of, server, path) for path in paths]
+        assert status_of(server, "/healthz")[:2] == (200, b"ok\n")
+        answers = [one.result() for one in begun]
+    assert {status for status, _, _ in answers} == {503}
+    return max(seconds for _, _, seconds in answers)
+
+
+def test_requests_are_503_soon_while_the_database_takes_connections_and_says_nothing(cut_off):
+    assert refused(cut_off, PATHS) < SOON
+    assert b"unavailable" in status_of(cut_off, "/api/v1/teams")[1]
+
+
+def test_a_database_that_is_away_holds_the_threads_only_once(cut_off):
+    assert refused(cut_off, ["/api/v1/teams"] * MANY) < 2 * SOON
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's own")
@@ -144,10 +145,3 @@ def pass_on(source: socket.socket, target: socket.socket) -> None:
         while piece := source.recv(65536):
             target.sendall(piece)
         target.shutdown(socket.SHUT_RDWR)
-
-
-@contextmanager
-def silent_database() -> Iterator[str]:
-    """The address of a server that accepts connections and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        yield f"postgres://x@127.0.0.1:{silent.getsockname()[1]}/x"

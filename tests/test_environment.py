@@ -22,55 +22,48 @@ def read(tmp_path):
     return lambda **variables: Environment(tmp_path / "tree", variables)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("DATA_DIR", "/etc/hostname"),
-        ("DATA_DIR", "/etc/hostname/below"),
-        ("DATA_DIR", "a\0b"),
-        ("BASE_URL", "code.example.org"),
-        ("BASE_URL", "ftp://code.example.org"),
-        ("BASE_URL", "https://"),
-        ("BASE_URL", "https://code.example.org:port"),
-        ("BASE_URL", "https://code.example.org/?a=b"),
-        ("BASE_URL", "https://[::1"),
-        ("HOST", "http://localhost"),
-        ("HOST", "a b"),
-        ("PORT", "http"),
-        ("PORT", "-1"),
-        ("PORT", "65536"),
-        ("PORT", "٣"),
-        ("ALLOWED_HOSTS", ","),
-        ("ALLOWED_HOSTS", "https://code.example.org"),
-        ("DATABASE_URL", "mysql://localhost/guildhall"),
-        ("DATABASE_URL", "sqlite://"),
-        ("DATABASE_URL", "postgres://localhost"),
-        ("DATABASE_URL", "postgres://localhost:port/guildhall"),
-        ("EMAIL_URL", "mail.example.org"),
-        ("EMAIL_URL", "smtp://"),
-        ("EMAIL_URL", "smtp://mail.example.org:port"),
-        ("EMAIL_URL", "file://folder"),
-        ("EMAIL_FROM", "Guildhall"),
-        ("REDIS_URL", "localhost:6379"),
-        ("REDIS_URL", "http://localhost"),
-        ("REDIS_URL", "redis://"),
-        ("REDIS_URL", "redis://localhost:port"),
-        ("REDIS_URL", "redis://localhost/cache"),
-        ("REDIS_URL", "redis://localhost?socket_timeout=60"),
-        ("REDIS_URL", "unix://"),
-        ("GIT_SLOTS", "0"),
-        ("GIT_SLOTS_PER_PERSON", "many"),
-        ("GIT_SLOTS_PER_ADDRESS", "-1"),
-        ("UPLOAD_MIB_PER_DAY", "0"),
-        ("UPLOAD_MIB_PER_DAY", "1 GiB"),
-        ("REPO_MIB", "0"),
-        ("OWNER_MIB", "20 GiB"),
-        ("TRUSTED_PROXIES", "-1"),
-        ("TRUSTED_PROXIES", "one"),
-        ("TRUSTED_PROXIES", "٣"),
-        ("TRUSTED_PROXIES", "100"),
+WRONG = {
+    "DATA_DIR": ["/etc/hostname", "/etc/hostname/below", "a\0b"],
+    "BASE_URL": [
+        "code.example.org",
+        "ftp://code.example.org",
+        "https://",
+        "https://code.example.org:port",
+        "https://code.example.org/?a=b",
+        "https://[::1",
     ],
-)
+    "HOST": ["http://localhost", "a b"],
+    "PORT": ["http", "-1", "65536", "٣"],
+    "ALLOWED_HOSTS": [",", "https://code.example.org"],
+    "DATABASE_URL": [
+        "mysql://localhost/guildhall",
+        "sqlite://",
+        "postgres://localhost",
+        "postgres://localhost:port/guildhall",
+    ],
+    "EMAIL_URL": ["mail.example.org", "smtp://", "smtp://mail.example.org:port", "file://folder"],
+    "EMAIL_FROM": ["Guildhall"],
+    "REDIS_URL": [
+        "localhost:6379",
+        "http://localhost",
+        "redis://",
+        "redis://localhost:port",
+        "redis://localhost/cache",
+        "redis://localhost?socket_timeout=60",
+        "unix://",
+    ],
+    "GIT_SLOTS": ["0"],
+    "GIT_SLOTS_PER_PERSON": ["many"],
+    "GIT_SLOTS_PER_ADDRESS": ["-1"],
+    "UPLOAD_MIB_PER_DAY": ["0", "1 GiB"],
+    "REPO_MIB": ["0"],
+    "OWNER_MIB": ["20 GiB"],
+    "TRUSTED_PROXIES": ["-1", "one", "٣", "100"],
+}
+WRONG_VALUES = [(name, value) for name, values in WRONG.items() for value in values]
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG_VALUES)
 def test_a_wrong_value_is_one_line_that_begins_with_its_variable(read, name, value):
     with pytest.raises(SystemExit) as stop:
         read(**{name: value})

@@ -44,16 +44,9 @@ def fetch(port, path):
 def runserver(environment, folder):
     """A development server, started in this folder; yields its port."""
     port = free_port()
+    manage = ["env", "--default-signal=INT", sys.executable, str(ROOT / "manage.py")]
     server = subprocess.Popen(
-        [
-            "env",
-            "--default-signal=INT",
-            sys.executable,
-            ROOT / "manage.py",
-            "runserver",
-            "--noreload",
-            str(port),
-        ],
+        [*manage, "runserver", "--noreload", str(port)],
         env=environment,
         cwd=folder,
         stdout=subprocess.PIPE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +15,7 @@ from django.utils.deprecation import MiddlewareMixin
 from apps.core.threads import DaemonExecutor
 from config.handler import IDLE_MAX, Handler, Threads
 from tests.server import PATIENCE
+from tests.test_bodies import Client, body
 
 seen: list[tuple[int, Any]] = []
 """The thread and the connection of a call."""
@@ -43,20 +43,7 @@ urlpatterns = [path("ident", ident)]
 
 def ask(handler: Handler) -> int:
     """The thread that answered a request."""
-    bodies: list[bytes] = []
-    waiting = [{"type": "http.request", "body": b"", "more_body": False}]
-
-    async def receive() -> dict[str, Any]:
-        if not waiting:
-            await asyncio.get_running_loop().create_future()
-        return waiting.pop()
-
-    async def send(message: dict[str, Any]) -> None:
-        bodies.append(message.get("body", b""))
-
-    scope = {"type": "http", "method": "GET", "path": "/ident", "query_string": b"", "headers": []}
-    asyncio.run(handler(scope, receive, send))
-    return int(b"".join(bodies))
+    return int(Client("/ident", body(1, b"")).run(handler).body)
 
 
 def settle(thread: DaemonExecutor) -> None:

@@ -81,11 +81,7 @@ RULES = [
     (rules.processes_start_in_one_place, ANY, "from subprocess import Popen"),
     (rules.processes_start_in_one_place, "apps/git/repo.py", "os.posix_spawn('git')"),
     (rules.events_are_recorded_in_actions, VIEWS, "from apps.events.record import record"),
-    (
-        rules.events_are_recorded_in_actions,
-        VIEWS,
-        "from apps.events import record\nrecord.record()",
-    ),
+    (rules.events_are_recorded_in_actions, VIEWS, "import apps.events.record\nrecord.record()"),
     (rules.events_are_recorded_in_actions, VIEWS, "from apps.events.record import record_all"),
     (rules.events_are_recorded_in_actions, ACTIONS, "Event.objects.create(kind='x')"),
     (rules.actions_are_atomic, ACTIONS, "def retire(*, by): ..."),

@@ -90,12 +90,9 @@ def test_nothing_is_deleted_or_logged_except_by_the_actions(full):
 def test_a_read_only_page_accepts_no_change(model, full):
     staff, row = PageClient(full.people["sam"]), model.objects.first()
     assert 'name="_save"' not in staff.get(row_url(row)).gives().html
-    before = {**vars(row)}
+    before = model.objects.filter(pk=row.pk).values().get()
     staff.post(row_url(row), kind="x", body="x", title="x", name="x").gives(403)
-    row.refresh_from_db()
-    assert {name: vars(row)[name] for name in before if name[0] != "_"} == {
-        name: value for name, value in before.items() if name[0] != "_"
-    }
+    assert model.objects.filter(pk=row.pk).values().get() == before
 
 
 def test_nobody_else_opens_a_page_or_does_anything(full, events):
@@ -111,14 +108,9 @@ def test_nobody_else_opens_a_page_or_does_anything(full, events):
 
 
 ODD = ["%25", "_", "'", '"', "\\", "%00", "#", "a%23b", "9" * 400, "teams//", "users/x/", "ght_"]
-ODD += ["-"]
-ODD += [
-    f"thread:teams/acme/public/{'9' * 30}",
-    "user:",
-    "%C4%B0",
-    "%F0%9F%98%80",
-    "teams/a%23%C2%B2",
-]
+ODD += ["-", "user:", "%C4%B0", "%F0%9F%98%80", "teams/a%23%C2%B2"]
+ODD += [f"thread:teams/acme/public/{'9' * 30}"]
+QUESTIONS = [*(f"q={odd}" for odd in ODD), "p=0", "p=x", "p=99999999999999999999", "o=1.-2"]
 
 
 @pytest.mark.slow
@@ -126,12 +118,7 @@ ODD += [
 def test_odd_queries_break_no_list(path, full, monkeypatch):
     monkeypatch.setattr(StaffAdmin, "list_per_page", 5)  # several pages, also short ones
     staff = PageClient(full.people["sam"])
-    for question in [f"q={odd}" for odd in ODD] + [
-        "p=0",
-        "p=x",
-        "p=99999999999999999999",
-        "o=1.-2",
-    ]:
+    for question in QUESTIONS:
         assert staff.get(f"{path}?{question}").status in {200, 302}, question
     for word in ("status", "kind", "state", "account", "staff", "visibility"):
         assert staff.get(f"{path}?{word}=nothing").status in {200, 302, 400}, word

@@ -33,10 +33,7 @@ def test_usage_names_how_many_and_who_used_most(counting):
     counting.hit([("user:alice:3600000:7", ALICE)])
     counting.hit([("api:60000:9", Limit("api", 5, 60_000))])  # of a former window
     counting.hit([("git:60000:9", Limit("git", 5, 60_000))])
-    assert limits.usage() == {
-        "api": Usage(3, "::1", 2),
-        "user:alice": Usage(1, "7", 1),
-    }
+    assert limits.usage() == {"api": Usage(3, "::1", 2), "user:alice": Usage(1, "7", 1)}
 
 
 def test_a_limit_that_does_not_hold_is_not_counted(counting):
