@@ -24,8 +24,6 @@ VAGUE = {"utils", "util", "helpers", "helper", "managers", "manager", "services"
 VAGUE |= {"base", "common", "data", "info", "misc", "selectors", "signals"}
 BACKEND = "apps/core/postgresql/base.py"
 """Django imports the module of this name from a database backend."""
-SIGNALS = {"django.dispatch", "django.db.models.signals", "django.core.signals"}
-SIGNALS |= {"django.contrib.auth.signals", "django.test.signals", "blinker"}
 EXPLAINED = {"actions", "rules", "approval", "queries", "access", "principal", "authentication"}
 EXPLAINED |= {"pushes", "record", "tree", "frames"}
 
@@ -281,32 +279,12 @@ def names_say_something(source: Source) -> Iterator[str]:
         yield f"1: {', '.join(sorted(vague))} says nothing about what is inside"
 
 
-def nothing_prints(source: Source) -> Iterator[str]:
-    """Apps log, commands write to their own output."""
-    if source.within("apps/", "config/"):
+def tests_do_not_sleep(source: Source) -> Iterator[str]:
+    """A test waits for the event itself."""
+    if source.within("tests/"):
         for call, called in source.calls:
-            if called in {"print", "pprint", "pprint.pprint", "breakpoint"}:
-                yield f"{call.lineno}: calls {called}()"
-
-
-def no_signals(source: Source) -> Iterator[str]:
-    """Consequences of a change belong to its action."""
-    for line, name in imports(source):
-        if any(name == one or name.startswith(one + ".") for one in SIGNALS):
-            yield f"{line}: imports {name}"
-
-
-def no_magic(source: Source) -> Iterator[str]:
-    """No ModelSerializer, no star import (but settings on settings), no mock."""
-    for line, name in imports(source):
-        last = name.rpartition(".")[2]
-        if last.endswith("ModelSerializer") or name.startswith(("unittest.mock", "pytest_mock")):
-            yield f"{line}: imports {name}"
-        if last == "*" and source.path != "tests/settings.py":
-            yield f"{line}: imports everything of {name[:-2]}"
-    for call, called in source.calls:
-        if source.within("tests/") and called == "time.sleep":
-            yield f"{call.lineno}: sleeps instead of waiting for what it needs"
+            if called == "time.sleep":
+                yield f"{call.lineno}: sleeps instead of waiting for what it needs"
 
 
 def git_stands_alone(source: Source) -> Iterator[str]:
