@@ -147,9 +147,8 @@ class Many:
     def __init__(self, sample: SampleData, count: int) -> None:
         self.sample, self.make, self.count = sample, sample.make, count
         self.repo = sample.repos["team", Visibility.PRIVATE]
-        self.thread, self.reply, self.pull = (
-            rows[self.repo.pk] for rows in (sample.threads, sample.replies, sample.pulls)
-        )
+        self.thread = sample.threads[self.repo.pk]
+        self.reply, self.pull = sample.replies[self.repo.pk], sample.pulls[self.repo.pk]
         self.bob = sample.people["bob"]
         self.people = User.objects.bulk_create(
             User(username=f"many{n}-{count}", username_key=f"many{n}-{count}") for n in range(count)

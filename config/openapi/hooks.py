@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -74,11 +75,6 @@ NAMED: dict[str, Iterable[str]] = {
     "Visibility": Visibility,
 }
 NAME_OF = {frozenset(map(str, words)): name for name, words in NAMED.items()}
-GLOSSARY: dict[str, dict[str, list[Any]]] = tomllib.loads(
-    Path(__file__).with_name("glossary.toml").read_text("utf-8")
-)
-PROPERTIES, PARAMETERS = GLOSSARY["properties"], GLOSSARY["parameters"]
-"""Rows of a sentence and, for most, an example."""
 FIELDS: dict[str, frozenset[str]] = {
     name: frozenset(fields.split())
     for name, fields in {
@@ -119,6 +115,12 @@ BY_FORMAT = {
 JSON = "application/json"
 SCHEMAS = "#/components/schemas/"
 EXAMPLES = "#/components/examples/"
+
+
+@cache
+def glossary() -> dict[str, dict[str, list[Any]]]:
+    """`properties` and `parameters`: rows of a sentence and, for most, an example."""
+    return tomllib.loads(Path(__file__).with_name("glossary.toml").read_text("utf-8"))
 
 
 def name_words(result: Any, generator: Any, request: Any, public: bool) -> Any:
@@ -164,7 +166,7 @@ def record_of(schema: str) -> str:
 def glossary_key(schema: str, prop: str) -> str:
     """The row of the glossary for a property: its own, or the one shared by all of its name."""
     own = f"{record_of(schema)}.{prop}"
-    return own if own in PROPERTIES else prop
+    return own if own in glossary()["properties"] else prop
 
 
 def is_beyond(schema: str, field: str) -> bool:
@@ -203,7 +205,7 @@ class Describer:
     def describe_property(self, name: str, prop: str, schema: dict[str, Any]) -> None:
         if is_beyond(name, prop):
             schema[MARK] = True
-        text, *examples = PROPERTIES.get(glossary_key(name, prop), [None])
+        text, *examples = glossary()["properties"].get(glossary_key(name, prop), [None])
         if text:
             schema.setdefault("description", text)
         if "$ref" not in str(schema) and "examples" not in schema:
@@ -213,7 +215,8 @@ class Describer:
     def describe_operation(self, operation: dict[str, Any]) -> None:
         for parameter in operation.get("parameters", []):
             name = parameter["name"]
-            row = PARAMETERS.get(f"{operation['tags'][0]}.{name}") or PARAMETERS.get(name)
+            rows = glossary()["parameters"]
+            row = rows.get(f"{operation['tags'][0]}.{name}") or rows.get(name)
             text, *examples = row or [None]
             if text:
                 parameter.setdefault("description", text)

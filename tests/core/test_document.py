@@ -15,8 +15,7 @@ from jsonschema_rs import Draft202012Validator
 from apps.core.refusals import CODES
 from apps.events.kinds import Kind
 from config.openapi.events import SHAPES, schema_name
-from config.openapi.hooks import PROPERTIES as SENTENCES
-from config.openapi.hooks import glossary_key, record_of
+from config.openapi.hooks import glossary, glossary_key, record_of
 from tests import snapshot
 from tests.routes import Routed, described, resolved, routed
 
@@ -109,7 +108,7 @@ def test_a_sentence_is_shared_only_by_the_records_that_are_listed_for_it():
     for where, schema in PROPERTIES:
         name, prop = where.split(".")
         key = glossary_key(name, prop)
-        is_shared = key == prop and schema["description"] == SENTENCES[key][0]
+        is_shared = key == prop and schema["description"] == glossary()["properties"][key][0]
         if is_shared and prop not in {"results", "next", "previous"}:  # of every page
             records[prop].add(record_of(name))
     made = {prop: " ".join(sorted(records[prop])) for prop in sorted(records)}
