@@ -130,7 +130,6 @@ PROPERTIES: dict[str, tuple[str, Any]] = {
     "is_fork": ("Whether the repository is a fork.", False),
     "fork_count": ("Number of forks.", 2),
     "branch": ("Branch, or a pattern in which `*` matches any characters but `/`.", "main"),
-    "required_approvals": ("Number of approvals that a merge requires.", 1),
     "approver_count": ("Number of named approvers.", 0),
     "approvers": (
         "People whose approvals count; empty if those of all people with write access do.",

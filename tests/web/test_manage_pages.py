@@ -135,7 +135,7 @@ def test_branches_are_protected_and_the_page_says_what_that_matches(
         for wrong in ({"branch": "a**", "required_approvals": "1"}, {"branch": "x"}):
             assert person.post(address, **wrong).gives(422).alert()
     page = person.get(address).gives()
-    assert "2 approvals of anybody with write access" in page.text
+    assert "2 approvals · Approvers: anybody with write access" in page.text
     assert "Matches now: release/6" in page.text and "and 2 more" in page.text
     made = Protection.objects.get()
     own = f"{address}/{made.uuid}"
@@ -149,7 +149,7 @@ def test_branches_are_protected_and_the_page_says_what_that_matches(
             refused = person.post(f"{own}/approvers", username=name).gives(status)
             assert refused.alert() and refused.value("username") == name
             assert refused.value("required_approvals") == "0"
-    assert "0 approvals of bob" in person.get(address).text
+    assert "0 approvals · Approvers: bob" in person.get(address).text
     assert "as an approver?" in person.get(f"{own}/approvers/{bob.uuid}/remove").gives().h1
     with events("approver-removed", "protection-deleted"):
         person.post(f"{own}/approvers/{bob.uuid}/remove").redirects_to(own)
