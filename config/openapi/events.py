@@ -5,6 +5,7 @@ Events are stored for good. A field that a kind got later is not required: older
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiSerializerExtension
@@ -16,9 +17,12 @@ from apps.events.kinds import Kind
 from apps.events.serializers import EventRecord
 from apps.git.merge import Strategy
 from apps.pulls.models import PullStatus, ReviewStatus
-from apps.repos.models import Visibility
-from apps.repos.serializers import RecordWithSettings
+from apps.repos import actions as repos
+from apps.repos.protection_rules import Fields
+from apps.repos.serializers import RecordWithSettings, RepoRecord
+from apps.teams import actions as teams
 from apps.teams.models import Role
+from apps.teams.serializers import TeamRecord
 from apps.threads.models import ThreadStatus
 
 
@@ -127,12 +131,19 @@ class Changes(RecordSerializer):
     changed = serializers.ListField(child=serializers.CharField())
 
 
+def optional_fields(record: RecordSerializer, names: Sequence[str]) -> Fields:
+    """These fields of a record, none of them required."""
+    fields = record.get_fields()
+    for name in names:
+        fields[name].required = False
+    return {name: fields[name] for name in names}
+
+
 class TeamValues(RecordSerializer):
     """The changed values of a team."""
 
-    name = serializers.CharField(required=False)
-    slug = serializers.CharField(required=False)
-    is_active = serializers.BooleanField(required=False)
+    def get_fields(self) -> Fields:
+        return optional_fields(TeamRecord(), teams.PUBLIC)
 
 
 class TeamChanges(Changes):
@@ -143,12 +154,8 @@ class TeamChanges(Changes):
 class RepoValues(RecordSerializer):
     """The changed values of a repository; long texts are cut after 1,000 characters."""
 
-    name = serializers.CharField(required=False)
-    slug = serializers.CharField(required=False)
-    description = serializers.CharField(allow_null=True, required=False)
-    visibility = serializers.ChoiceField([*map(str, Visibility)], required=False)
-    default_branch = serializers.CharField(required=False)
-    is_archived = serializers.BooleanField(required=False)
+    def get_fields(self) -> Fields:
+        return optional_fields(RepoRecord(), repos.PUBLIC)
 
 
 class RepoChanges(Changes):
