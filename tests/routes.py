@@ -65,13 +65,13 @@ def _routed() -> Iterator[Routed]:
 
 @cache
 def described() -> dict[str, Any]:
-    found: dict[str, Any] = orjson.loads(text())  # cached: making it takes half a second
-    return found
+    document: dict[str, Any] = orjson.loads(text())  # cached: making it takes half a second
+    return document
 
 
 def described_paths() -> dict[str, Any]:
-    found: dict[str, Any] = described()["paths"]
-    return found
+    paths: dict[str, Any] = described()["paths"]
+    return paths
 
 
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:

@@ -10,70 +10,160 @@ class DescribedKind(StrEnum):
     """A kind with a phrase for people: the action, without its actor."""
 
     words: str
+    sentence: str
 
-    def __new__(cls, kind: str, words: str) -> Self:
+    def __new__(cls, kind: str, words: str, sentence: str = "") -> Self:
         member = str.__new__(cls, kind)
         member._value_ = kind
         member.words = words
+        member.sentence = sentence
         return member
 
 
 class Kind(DescribedKind):
-    """The kinds of events. The subject of the event follows the phrase."""
+    """The kinds of events: the kind, its phrase, and its sentence.
 
-    TEAM_CREATED = "team-created", "created the team"
-    TEAM_UPDATED = "team-updated", "changed the team"
-    MEMBER_ADDED = "member-added", "added a member to the team"
-    MEMBER_UPDATED = "member-updated", "gave a member of the team another role"
-    MEMBER_REMOVED = "member-removed", "removed a member from the team"
-    REPO_CREATED = "repo-created", "created the repository"
-    REPO_UPDATED = "repo-updated", "changed the repository"
-    FORK_CREATED = "fork-created", "forked the repository"
-    FORK_FAILED = "fork-failed", "asked for a fork that could not be made"
-    BRANCH_CREATED = "branch-created", "pushed a new branch"
-    BRANCH_PUSHED = "branch-pushed", "pushed to a branch"
-    BRANCH_DELETED = "branch-deleted", "deleted a branch"
-    TAG_CREATED = "tag-created", "pushed a new tag"
-    TAG_DELETED = "tag-deleted", "deleted a tag"
-    COMMIT_FORGOTTEN = "commit-forgotten", "had a commit removed for good"
-    PROTECTION_CREATED = "protection-created", "protected a branch"
-    PROTECTION_UPDATED = "protection-updated", "changed the protection of a branch"
-    PROTECTION_DELETED = "protection-deleted", "ended the protection of a branch"
-    APPROVER_ADDED = "approver-added", "added an approver to the protection of a branch"
-    APPROVER_REMOVED = "approver-removed", "removed an approver from the protection of a branch"
-    PULL_CREATED = "pull-created", "opened a pull"
-    PULL_UPDATED = "pull-updated", "edited the pull"
-    PULL_PUSHED = "pull-pushed", "pushed to the pull"
-    PULL_DRAFTED = "pull-drafted", "made the pull a draft"
-    PULL_READIED = "pull-readied", "marked the pull as ready"
-    PULL_CLOSED = "pull-closed", "closed the pull"
-    PULL_REOPENED = "pull-reopened", "reopened the pull"
-    PULL_MERGED = "pull-merged", "merged the pull"
-    REVIEW_CREATED = "review-created", "reviewed the pull"
-    REVIEW_UPDATED = "review-updated", "changed a review of the pull"
-    REVIEW_DISMISSED = "review-dismissed", "dismissed a review of the pull"
-    REVIEW_DELETED = "review-deleted", "deleted a review of the pull"
-    THREAD_CREATED = "thread-created", "started a thread"
-    THREAD_UPDATED = "thread-updated", "edited the thread"
-    THREAD_STATUS_CHANGED = "thread-status-changed", "changed the status of the thread"
-    THREAD_DELETED = "thread-deleted", "deleted a thread"
-    REPLY_CREATED = "reply-created", "replied"
-    REPLY_UPDATED = "reply-updated", "edited a reply"
-    REPLY_DELETED = "reply-deleted", "deleted a reply"
-    TOKEN_CREATED = "token-created", "made an API token"
-    TOKEN_REVOKED = "token-revoked", "revoked an API token"
-    TOKEN_DELETED = "token-deleted", "deleted an API token"
-    USER_JOINED = "user-joined", "joined"
-    USER_UPDATED = "user-updated", "changed an account"
-    USER_DEACTIVATED = "user-deactivated", "deactivated an account"
-    INVITE_CREATED = "invite-created", "invited somebody"
-    INVITE_UPDATED = "invite-updated", "changed an invite"
-    INVITE_ACCEPTED = "invite-accepted", "accepted an invite"
-    INVITE_DELETED = "invite-deleted", "deleted an invite"
-    SITE_SETTINGS_UPDATED = "site-settings-updated", "changed the settings of the site"
-    RATE_LIMIT_CREATED = "rate-limit-created", "added a rate limit"
-    RATE_LIMIT_UPDATED = "rate-limit-updated", "changed a rate limit"
-    RATE_LIMIT_DELETED = "rate-limit-deleted", "lifted a rate limit"
+    The subject of the event follows the phrase. The sentence contains it: names in braces are the
+    `PARTS` of `sentences.py`.
+    """
+
+    TEAM_CREATED = "team-created", "created the team", "created the team {team}"
+    TEAM_UPDATED = "team-updated", "changed the team", "changed the team {team}: {changed}"
+    MEMBER_ADDED = (
+        "member-added",
+        "added a member to the team",
+        "added {person} to the team {team} as {role}",
+    )
+    MEMBER_UPDATED = (
+        "member-updated",
+        "gave a member of the team another role",
+        "made {person} {role} of the team {team}",
+    )
+    MEMBER_REMOVED = (
+        "member-removed",
+        "removed a member from the team",
+        "removed {person} from the team {team}",
+    )
+    REPO_CREATED = "repo-created", "created the repository", "created the repository {repo}"
+    REPO_UPDATED = (
+        "repo-updated",
+        "changed the repository",
+        "changed the repository {repo}: {changed}",
+    )
+    FORK_CREATED = "fork-created", "forked the repository", "made the fork {repo}"
+    FORK_FAILED = (
+        "fork-failed",
+        "asked for a fork that could not be made",
+        "asked for a fork that could not be made",
+    )
+    BRANCH_CREATED = (
+        "branch-created",
+        "pushed a new branch",
+        "pushed the new branch {ref} to {repo}",
+    )
+    BRANCH_PUSHED = "branch-pushed", "pushed to a branch", "pushed {commits} to {ref} in {repo}"
+    BRANCH_DELETED = "branch-deleted", "deleted a branch", "deleted the branch {ref} in {repo}"
+    TAG_CREATED = "tag-created", "pushed a new tag", "pushed the tag {ref} to {repo}"
+    TAG_DELETED = "tag-deleted", "deleted a tag", "deleted the tag {ref} in {repo}"
+    COMMIT_FORGOTTEN = (
+        "commit-forgotten",
+        "had a commit removed for good",
+        "removed the commit {sha} from {repo} for good",
+    )
+    PROTECTION_CREATED = "protection-created", "protected a branch", "protected {branch} in {repo}"
+    PROTECTION_UPDATED = (
+        "protection-updated",
+        "changed the protection of a branch",
+        "changed the protection of {branch} in {repo}",
+    )
+    PROTECTION_DELETED = (
+        "protection-deleted",
+        "ended the protection of a branch",
+        "ended the protection of {branch} in {repo}",
+    )
+    APPROVER_ADDED = (
+        "approver-added",
+        "added an approver to the protection of a branch",
+        "made {person} an approver of {branch} in {repo}",
+    )
+    APPROVER_REMOVED = (
+        "approver-removed",
+        "removed an approver from the protection of a branch",
+        "removed {person} from the approvers of {branch} in {repo}",
+    )
+    PULL_CREATED = "pull-created", "opened a pull", "opened {subject}"
+    PULL_UPDATED = "pull-updated", "edited the pull", "edited {subject}"
+    PULL_PUSHED = "pull-pushed", "pushed to the pull", "pushed to {subject}"
+    PULL_DRAFTED = "pull-drafted", "made the pull a draft", "made a draft of {subject}"
+    PULL_READIED = "pull-readied", "marked the pull as ready", "marked as ready {subject}"
+    PULL_CLOSED = "pull-closed", "closed the pull", "closed {subject}"
+    PULL_REOPENED = "pull-reopened", "reopened the pull", "reopened {subject}"
+    PULL_MERGED = "pull-merged", "merged the pull", "merged {subject} into {target}"
+    REVIEW_CREATED = "review-created", "reviewed the pull", "{decided} {subject}"
+    REVIEW_UPDATED = (
+        "review-updated",
+        "changed a review of the pull",
+        "changed a review of {subject}",
+    )
+    REVIEW_DISMISSED = (
+        "review-dismissed",
+        "dismissed a review of the pull",
+        "dismissed a review of {subject}",
+    )
+    REVIEW_DELETED = (
+        "review-deleted",
+        "deleted a review of the pull",
+        "deleted a review of {subject}",
+    )
+    THREAD_CREATED = "thread-created", "started a thread", "started {subject}"
+    THREAD_UPDATED = "thread-updated", "edited the thread", "edited the thread {subject}"
+    THREAD_STATUS_CHANGED = (
+        "thread-status-changed",
+        "changed the status of the thread",
+        "marked {subject} as {after}",
+    )
+    THREAD_DELETED = "thread-deleted", "deleted a thread", "deleted the thread {subject}"
+    REPLY_CREATED = "reply-created", "replied", "replied in {subject}"
+    REPLY_UPDATED = "reply-updated", "edited a reply", "edited a reply in {subject}"
+    REPLY_DELETED = "reply-deleted", "deleted a reply", "deleted a reply in {subject}"
+    TOKEN_CREATED = "token-created", "made an API token", "made the API token {name}"
+    TOKEN_REVOKED = "token-revoked", "revoked an API token", "revoked the API token {name}"
+    TOKEN_DELETED = "token-deleted", "deleted an API token", "deleted the API token {name}"
+    USER_JOINED = "user-joined", "joined", "joined"
+    USER_UPDATED = (
+        "user-updated",
+        "changed an account",
+        "changed the account of {person}: {changed}",
+    )
+    USER_DEACTIVATED = (
+        "user-deactivated",
+        "deactivated an account",
+        "deactivated the account of {person}",
+    )
+    INVITE_CREATED = "invite-created", "invited somebody", "invited somebody"
+    INVITE_UPDATED = "invite-updated", "changed an invite", "changed an invite"
+    INVITE_ACCEPTED = "invite-accepted", "accepted an invite", "accepted an invite"
+    INVITE_DELETED = "invite-deleted", "deleted an invite", "deleted an invite"
+    SITE_SETTINGS_UPDATED = (
+        "site-settings-updated",
+        "changed the settings of the site",
+        "changed the settings of the site: {changed}",
+    )
+    RATE_LIMIT_CREATED = (
+        "rate-limit-created",
+        "added a rate limit",
+        "added a rate limit for {scope}",
+    )
+    RATE_LIMIT_UPDATED = (
+        "rate-limit-updated",
+        "changed a rate limit",
+        "changed the rate limit for {scope}",
+    )
+    RATE_LIMIT_DELETED = (
+        "rate-limit-deleted",
+        "lifted a rate limit",
+        "lifted the rate limit for {scope}",
+    )
 
 
 class PingKind(DescribedKind):

@@ -202,7 +202,9 @@ class PullProtectionRecord(RecordSerializer):
     base_sha = serializers.CharField(allow_null=True)
     is_protected = serializers.BooleanField()
     protections = MatchingProtection(many=True)
-    required_approvals = serializers.IntegerField()
+    required_approvals = serializers.IntegerField(
+        help_text="Number of approvals that a merge requires."
+    )
     approval_count = serializers.IntegerField()
     approvals_missing = serializers.IntegerField()
     approvals = GivenApproval(many=True)

@@ -29,7 +29,7 @@ from apps.core.search import begins
 from apps.repos import actions
 from apps.repos.access import access_to
 from apps.repos.models import Approver, Fork, ForkStatus, Protection, Repo, Visibility
-from apps.repos.protection_rules import SETTINGS, with_form_fields
+from apps.repos.protection_rules import SETTINGS, summaries, with_form_fields
 from apps.teams.models import Team
 
 OWNERS = ("owner_team", "owner_user")
@@ -135,7 +135,7 @@ class RepoAdmin(StaffAdmin):
     def protected(self, row: Repo) -> str:
         rows = list(row.protections.order_by("created_at", "id")[: SHOWN + 1])
         lines = [
-            format_html("{} {} needed", row_link(rule, rule.branch), rule.required_approvals)
+            format_html("{} {}", row_link(rule, rule.branch), ", ".join(summaries(rule)))
             for rule in rows[:SHOWN]
         ]
         return bulleted(lines, more="and others" if len(rows) > SHOWN else "")

@@ -27,11 +27,15 @@ F = TypeVar("F", bound="type[forms.BaseForm]")
 class Setting:
     """A column of `Protection` that admins set. It has the same name in API, pages and events.
 
-    `check` raises 422 for a value that no protection may have; the action calls it.
+    `description` is its sentence in the OpenAPI document. `summary` is a value in a few words for
+    the pages of protections; empty for a value that changes nothing. `check` raises 422 for a value
+    that no protection may have; the action calls it.
     """
 
     name: str
     default: Any
+    description: str
+    summary: Callable[[Any], str]
     request_field: Callable[[], serializers.Field[Any, Any, Any, Any]]
     record_field: Callable[[], serializers.Field[Any, Any, Any, Any]]
     form_field: Callable[[], forms.Field]
@@ -109,6 +113,8 @@ class RequiredApprovals:
         Setting(
             name="required_approvals",
             default=1,
+            description="Number of approvals that a merge requires.",
+            summary=lambda number: f"{number} approval{'' if number == 1 else 's'}",
             request_field=request_field,
             record_field=serializers.IntegerField,
             form_field=form_field,
@@ -141,6 +147,12 @@ def settings_of(protection: Protection) -> dict[str, Any]:
     return {name: getattr(protection, name) for name in SETTINGS}
 
 
+def summaries(protection: Protection) -> list[str]:
+    """The settings of a protection in a few words each, for pages."""
+    texts = [setting.summary(getattr(protection, name)) for name, setting in SETTINGS.items()]
+    return [text for text in texts if text]
+
+
 def defaults() -> dict[str, Any]:
     """The default settings of a new protection."""
     return {name: setting.default for name, setting in SETTINGS.items()}
@@ -152,14 +164,22 @@ def check_settings(values: Mapping[str, Any]) -> None:
         SETTINGS[name].check(value)
 
 
+def described(
+    setting: Setting, field: serializers.Field[Any, Any, Any, Any]
+) -> serializers.Field[Any, Any, Any, Any]:
+    """The field of a setting, with its description."""
+    field.help_text = setting.description
+    return field
+
+
 def with_request_fields(fields: Fields) -> Fields:
     """Append the settings to the fields of a request."""
-    return fields | {name: setting.request_field() for name, setting in SETTINGS.items()}
+    return fields | {name: described(it, it.request_field()) for name, it in SETTINGS.items()}
 
 
 def with_record_fields(fields: Fields) -> Fields:
     """Insert the settings behind `branch` into the fields of a record."""
-    settings = {name: setting.record_field() for name, setting in SETTINGS.items()}
+    settings = {name: described(it, it.record_field()) for name, it in SETTINGS.items()}
     at = [*fields].index("branch") + 1
     items = [*fields.items()]
     return dict([*items[:at], *settings.items(), *items[at:]])

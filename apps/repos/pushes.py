@@ -184,8 +184,8 @@ class FoundMoves:
     ) -> None:
         """Add the steps of a chain, with equal rows, and the rows that it overtakes."""
         self.moves += (steps := [move_of(row, repo) for row in chain])
-        known = set(steps)
-        used = {row.pk for row in to_come if move_of(row, repo) in known}
+        chain_moves = set(steps)
+        used = {row.pk for row in to_come if move_of(row, repo) in chain_moves}
         used |= {row.pk for row in chain if row.pk}
         self.used += used
         self.overtaken += [row.pk for row in to_come if row.old != end and row.pk not in used]

@@ -18,6 +18,9 @@ from apps.teams import rules
 from apps.teams.access import TeamAccess
 from apps.teams.models import FormerTeamSlug, Member, Role, Team, reserved_since
 
+PUBLIC = ("name", "slug", "is_active")
+"""The fields whose values every reader of `team-updated` may see."""
+
 
 @final_transaction
 def create_team(*, principal: Principal, name: str, slug: str) -> Team:
@@ -41,7 +44,7 @@ def update_team(*, access: TeamAccess, name: str, slug: str, is_active: bool | N
     access.require_change(Level.OWNER)
     team = access.team
     lock(team)
-    former, changes = team.slug, ChangeReport(team, "name", "slug", "is_active")
+    former, changes = team.slug, ChangeReport(team, *PUBLIC)
     changed = set_changed(team, given(name=name, slug=slug, is_active=is_active))
     if not changed:
         return

@@ -45,7 +45,7 @@ class TeamAdmin(StaffAdmin):
     list_filter = (TeamState,)
     search_help_text = "The beginning of a slug."
     form = ChangeTeam
-    changes = ("name", "slug", "is_active")
+    changes = tuple(UpdateTeam().fields)
     layout = (
         (None, {"fields": changes}),
         ("Members", {"fields": ("members",)}),

@@ -342,7 +342,7 @@ class NewInvite(PageForm):
         "anyone with the link sign up.",
         autocomplete="off",
     )
-    expires_at = forms.ChoiceField(label="Ends", choices=list(ENDS.items()), initial="7 days")
+    expires_at = forms.ChoiceField(label="Expires", choices=list(ENDS.items()), initial="7 days")
 
     def clean_expires_at(self) -> dt.datetime:
         return parse_future(self.cleaned_data["expires_at"])
@@ -358,7 +358,7 @@ class NewToken(PageForm):
         autocomplete="off",
     )
     expires_at = forms.ChoiceField(
-        label="Ends", choices=list(ENDS.items()), required=False, initial="90 days"
+        label="Expires", choices=list(ENDS.items()), required=False, initial="90 days"
     )
 
     def clean_expires_at(self) -> dt.datetime | None:

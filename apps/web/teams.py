@@ -122,9 +122,9 @@ def remove_member(request: PageRequest, access: TeamAccess, member: str) -> Http
 
 @team_page(Level.OWNER, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
 def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
-    """Name and slug of a team."""
+    """The settings of a team."""
     team = access.team
-    values = {"name": team.name, "slug": team.slug}
+    values = {name: getattr(team, name) for name in TeamSettings.base_fields}
     form = TeamSettings(request, **values)
     if request.method == "POST" and form.is_valid():
         with form.refusals():

@@ -5,6 +5,7 @@ Events are stored for good. A field that a kind got later is not required: older
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiSerializerExtension
@@ -24,9 +25,12 @@ from apps.events.kinds import Kind
 from apps.events.serializers import EventRecord
 from apps.git.merge import Strategy
 from apps.pulls.models import PullStatus, ReviewStatus
-from apps.repos.models import Visibility
-from apps.repos.serializers import RecordWithSettings
+from apps.repos import actions as repos
+from apps.repos.protection_rules import Fields
+from apps.repos.serializers import RecordWithSettings, RepoRecord
+from apps.teams import actions as teams
 from apps.teams.models import Role
+from apps.teams.serializers import TeamRecord
 from apps.threads.models import ThreadStatus
 
 Record = type[RecordSerializer]
@@ -94,21 +98,30 @@ SiteSettingsTarget = target("site-settings")
 RateLimitTarget = target("rate-limit", uuid=UUIDField())
 
 Changes = record("Changes", changed=ListField(child=CharField()))
-TeamValues = record(
-    "TeamValues",
-    name=CharField(required=False),
-    slug=CharField(required=False),
-    is_active=BooleanField(required=False),
-)
-RepoValues = record(
-    "RepoValues",
-    name=CharField(required=False),
-    slug=CharField(required=False),
-    description=CharField(allow_null=True, required=False),
-    visibility=word_of(Visibility, required=False),
-    default_branch=CharField(required=False),
-    is_archived=BooleanField(required=False),
-)
+
+
+def optional_fields(record: RecordSerializer, names: Sequence[str]) -> Fields:
+    """These fields of a record, none of them required."""
+    fields = record.get_fields()
+    for name in names:
+        fields[name].required = False
+    return {name: fields[name] for name in names}
+
+
+class TeamValues(RecordSerializer):
+    """The changed values of a team."""
+
+    def get_fields(self) -> Fields:
+        return optional_fields(TeamRecord(), teams.PUBLIC)
+
+
+class RepoValues(RecordSerializer):
+    """The changed values of a repository; long texts are cut after 1,000 characters."""
+
+    def get_fields(self) -> Fields:
+        return optional_fields(RepoRecord(), repos.PUBLIC)
+
+
 UserValues = record(
     "UserValues",
     display_name=CharField(required=False),

@@ -70,7 +70,7 @@ def test_more_approvals_are_asked_for(staff, make, team_repo, acme, alice, event
         Team.objects.filter(pk=acme.pk).update(is_active=False)
         assert "deactivated" in errors(staff.post(row_url(row), required_approvals="3").gives(403))
         staff.post(row_url(row, "remove")).redirects_to(row_url(row), 302)
-    assert "2 needed" in staff.get(row_url(team_repo)).text
+    assert "2 approvals" in staff.get(row_url(team_repo)).text
     with events("protection-deleted"):
         Team.objects.filter(pk=acme.pk).update(is_active=True)
         staff.post(row_url(row, "remove")).redirects_to(admin_url(Protection), 302)

@@ -81,7 +81,7 @@ SAID = {
 
 
 def test_every_kind_has_a_sentence_of_parts_that_there_are():
-    assert set(SENTENCES) == set(Kind)
+    assert set(SENTENCES) == set(Kind) and all(SENTENCES.values())
     for text in (*SENTENCES.values(), *OF_ONESELF.values(), *BY_SOMEBODY_ELSE.values()):
         names = {name for _, name, _, _ in string.Formatter().parse(text) if name}
         assert names <= set(PARTS), text

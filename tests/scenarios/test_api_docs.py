@@ -48,6 +48,9 @@ columns after its own.
 """
 OF_ONESELF = ("own", "of own", "in own", "oneself", "deleted already")
 """Cases in permissions.csv that depend on the author of a resource, not on a level."""
+OWNERS = ("teams/{team_slug}", "users/{username}")
+SAME = "the same fields"
+"""Stands in the row of a PUT for those of the POST above it, or of the record."""
 NO_WORDS_OF_THE_API = {"Service", "Theme"}
 """Enums with words that the API does not use: git's services, and the themes of pages."""
 
@@ -267,6 +270,37 @@ def test_every_field_tag_and_parameter_of_the_description_stands_on_the_page():
     assert not missing
 
 
+NOT_IN_THE_ROW = {"body_html", "path_base64", "oid", "pushed_by_uuid", "pushed_by_username"}
+"""Fields that the text describes for several records, and of records inside records."""
+
+
+def test_every_record_has_a_row_with_all_its_fields():
+    rows = [{*re.findall(r"`([a-z_0-9]+)`", line)} for line in PAGE.splitlines() if line[:1] == "|"]
+    missing = {}
+    for name, schema in DESCRIPTION["components"]["schemas"].items():
+        fields = {*schema.get("properties", {})} - NOT_IN_THE_ROW
+        if name.endswith("Record") and not any(fields <= row for row in rows):
+            missing[name] = min((fields - row for row in rows), key=len)
+    assert missing == {}
+
+
+def test_the_row_of_an_operation_has_the_fields_of_its_body():
+    missing = {}
+    for path, operations in DESCRIPTION["paths"].items():
+        for method, operation in operations.items():
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            if body is None or path.startswith(f"/{OWNERS[1]}/repos"):
+                continue
+            short = path.replace(f"/{OWNERS[0]}/repos/{{repo_slug}}", "…")
+            code = f"{method.upper()} {short.replace(OWNERS[0] + '/repos', '{owner}/repos')}"
+            [row] = [line for line in PAGE.splitlines() if line.startswith(f"| `{code}` |")]
+            schema = DESCRIPTION["components"]["schemas"][body["schema"]["$ref"].rpartition("/")[2]]
+            fields = {*schema.get("properties", {})} - {*re.findall(r"`([a-z_0-9]+)`", row)}
+            if fields and SAME not in row:
+                missing[code] = fields
+    assert missing == {}
+
+
 def test_every_operation_stands_on_the_page_with_what_it_needs():
     documented = {code.strip("`"): needs for code, needs, _ in table("Operation", "Needs", "Note")}
     documented = {
@@ -291,8 +325,7 @@ def least(columns: set[str]) -> str:
 def test_every_operation_of_the_description_stands_on_the_page():
     documented = {code.strip("`") for code, _, _ in table("Operation", "Needs", "Note")}
     documented = {operation.replace("…", "/{owner}/repos/{repo_slug}") for operation in documented}
-    owners = ("teams/{team_slug}", "users/{username}")
-    expanded = {operation.replace("{owner}", owner) for operation in documented for owner in owners}
+    expanded = {operation.replace("{owner}", owner) for operation in documented for owner in OWNERS}
     routed = {
         f"{method.upper()} {path}"
         for path, operations in DESCRIPTION["paths"].items()

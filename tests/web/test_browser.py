@@ -10,14 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
-from uuid import UUID
+from urllib.parse import quote, urlsplit
 
 import pytest
 from django.template.loader import render_to_string
-from django.urls import resolve
 from playwright.sync_api import Browser, Page, StorageState, expect
 
 from tests.server import Server
@@ -262,36 +259,6 @@ def visit_all(site: Site, who: str | None, paths: list[str], widths: Sequence[in
             check_path(page, path.format(**site.values), widths)
             first = titles.setdefault(page.title(), path)
             assert urlsplit(first).path == urlsplit(path).path, f"{first} and {path}: one title"
-
-
-def shape(pattern: str) -> str:
-    """A pattern of the URL patterns, for any owner of repositories."""
-    owner = "teams/<team_slug:team_slug>/<repo|users/<username:username>/<repo"
-    return re.sub(owner, "<repo", pattern).removeprefix("<repo_slug:repo_slug>")
-
-
-UNSEEN = {
-    "admin/login/": "leads to the sign-in",
-    "avatars/users/<uid:uid>.svg": "a picture",
-    "avatars/teams/<uid:uid>.svg": "a picture",
-    "unsubscribe": "has tests of its own, in a browser too",
-    ".git": "leads to the repository",
-    "/raw/<tree_path:path>": "a file as it is",
-    "/pulls/<number:number>/verdict": "a part of the page of the pull",
-    "/threads/<number:number>/replies": "the form that stands below a thread",
-    "/threads/<number:number>/replies/<number:to>": "leads to the thread",
-}
-"""Addresses whose GET is not a page of the list above, and why."""
-
-
-def test_no_page_is_forgotten():
-    uuids = dict.fromkeys(("token", "invite", "protection", "approver"), str(UUID(int=0)))
-    values = {**uuids, "reset": "", "proof": "", "commit": "1" * 40}
-    paths = {path.format(**values) for path in PUBLIC + SIGNED_IN + FOR_ALL + FOR_ADA}
-    found = {resolve(unquote(urlsplit(path).path)).route for path in paths - {"/nowhere"}}
-    routes = import_module("apps.web.routes").urlpatterns
-    pages = {shape(str(one.pattern)) for one in routes if "GET" in one.callback.methods}
-    assert pages - {shape(one) for one in found} == set(UNSEEN)
 
 
 def records(answer: Any) -> list[dict[str, Any]]:

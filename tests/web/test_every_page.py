@@ -7,6 +7,8 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 import pytest
 from django.conf import settings
@@ -14,6 +16,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import OperationalError, connection
 from django.test import RequestFactory, override_settings
 from django.test.utils import CaptureQueriesContext
+from django.urls import resolve
 
 from apps.accounts.principal import ANONYMOUS
 from apps.core.access import Level
@@ -23,6 +26,7 @@ from apps.web import errors, headers
 from apps.web.decorators import page
 from config.environment import origin_of
 from tests.web.page_client import PageResponse
+from tests.web.test_browser import FOR_ADA, FOR_ALL, PUBLIC, SIGNED_IN
 
 pytestmark = pytest.mark.once
 
@@ -38,6 +42,46 @@ PATHS += ["/inbox", "/pulls", "/activity", "/search"]
 def test_every_route_declares_who_may_open_it():
     routes = import_module("apps.web.routes").urlpatterns
     assert all(isinstance(vars(route.callback)["page"], Level) for route in routes)
+
+
+def shape(pattern: str) -> str:
+    """A pattern of the URL patterns, for any owner of repositories."""
+    owner = "teams/<team_slug:team_slug>/<repo|users/<username:username>/<repo"
+    return re.sub(owner, "<repo", pattern).removeprefix("<repo_slug:repo_slug>")
+
+
+UNSEEN = {
+    "admin/login/": "leads to the sign-in",
+    "avatars/users/<uid:uid>.svg": "a picture",
+    "avatars/teams/<uid:uid>.svg": "a picture",
+    "unsubscribe": "has tests of its own, in a browser too",
+    ".git": "leads to the repository",
+    "/raw/<tree_path:path>": "a file as it is",
+    "/pulls/<number:number>/verdict": "a part of the page of the pull",
+    "/threads/<number:number>/replies": "the form that stands below a thread",
+    "/threads/<number:number>/replies/<number:to>": "leads to the thread",
+}
+"""Addresses whose GET is not tried in a browser by `test_browser.py`, and why."""
+
+
+def test_each_page_is_in_the_lists_of_the_browser_tests():
+    uuids = dict.fromkeys(("token", "invite", "protection", "approver"), str(UUID(int=0)))
+    values = {**uuids, "reset": "", "proof": "", "commit": "1" * 40}
+    paths = {path.format(**values) for path in PUBLIC + SIGNED_IN + FOR_ALL + FOR_ADA}
+    tried = {resolve(unquote(urlsplit(path).path)).route for path in paths - {"/nowhere"}}
+    routes = import_module("apps.web.routes").urlpatterns
+    pages = {shape(str(one.pattern)) for one in routes if "GET" in one.callback.methods}
+    assert pages - {shape(one) for one in tried} == set(UNSEEN)
+
+
+def test_each_page_has_a_line_in_the_docs():
+    lines = (ROOT / "docs" / "pages.md").read_text().splitlines()
+    table = [line for line in lines if line.startswith(("| `/", "| `…/"))]
+    spans = re.findall(r"`([^`]+)`", " ".join(table))
+    routes = import_module("apps.web.routes").urlpatterns
+    patterns = [re.sub(r"<\w+:\w+>", "", str(one.pattern)) for one in routes]
+    words = {*re.findall(r"[a-z-]+", " ".join(patterns))}
+    assert words - {*re.findall(r"[a-z-]+", " ".join(spans))} == set()
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -35,6 +35,17 @@ OF_PAGES_ALONE = {
 }
 """Forms without a request of the API, and why."""
 
+NOT_ON_THE_FORM = {
+    "EditPull": {"status"},
+    "EditReply": {"links"},
+    "NewToken": {"username"},
+    "ReplyForm": {"parent_reply_number", "status", "links"},
+    "RepoSettings": {"is_archived"},
+    "TeamSettings": {"is_active"},
+    "ThreadForm": {"status"},
+}
+"""Fields of requests that have a page or a button of their own, or that pages do not offer."""
+
 
 def all_forms() -> list[type[PageForm]]:
     """Each form class in any module of the pages."""
@@ -80,6 +91,12 @@ def test_a_form_has_the_limits_of_the_request_that_it_stands_for(form, alice):
             offered = [str(word) for word, _ in choices]
             assert set(offered) <= set(wanted.choices), name
             assert offered == [word for word in wanted.choices if word in offered], name
+
+
+@pytest.mark.parametrize("form", COMPARED, ids=lambda form: form.__name__)
+def test_a_form_has_the_fields_of_the_request_but_for_those_that_are_listed(form, alice):
+    missing = {*form.request_serializer().fields} - {*empty(form, alice).fields}
+    assert missing == NOT_ON_THE_FORM.get(form.__name__, set())
 
 
 @pytest.mark.parametrize("form", COMPARED, ids=lambda form: form.__name__)

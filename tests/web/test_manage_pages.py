@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from rest_framework.serializers import CharField
 
 from apps.repos.models import Fork, ForkStatus, Protection, Repo, Visibility
 from apps.teams.models import Team
+from apps.teams.serializers import UpdateTeam
 from tests.factories import ForkFactory, MemberFactory
 from tests.web.page_client import PageResponse
 
@@ -38,6 +40,30 @@ def test_a_team_is_made_and_belongs_to_who_made_it(visit, acme, carol, events):
     page = person.get("/teams/masons").gives()
     assert "You are its owner" in page.text and "Create the first" in page.text
     assert 'href="/new/repo?owner=teams/masons"' in page.html
+
+
+TEXTS = [
+    name
+    for name, field in UpdateTeam().fields.items()
+    if isinstance(field, CharField) and name != "slug"
+]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_of_a_team_is_in_record_and_event_and_on_both_pages(
+    name, visit, api, acme, alice, events
+):
+    person, settings = visit(alice), "/teams/acme/~settings"
+    sent = {"name": acme.name, "slug": "acme", name: "Quayside"}
+    with events("team-updated") as recorded:
+        person.post(settings, **sent).redirects_to(settings)
+    assert recorded[0].data["after"] == {name: "Quayside"}
+    assert api(alice).get("/teams/acme").gives()[name] == "Quayside"
+    assert "Quayside" in person.get("/teams/acme").gives().html.partition("<main")[2]
+    assert person.get(settings).gives().value(name) == "Quayside"
+    changed = api(alice).put("/teams/acme", **{**sent, name: "Harbour"}).gives()
+    assert changed[name] == "Harbour"
+    assert api(alice).get("/teams").gives()["results"] == [changed]
 
 
 def test_a_repository_is_made_where_one_may_write(visit, acme, alice, bob, carol, events):
@@ -135,7 +161,7 @@ def test_branches_are_protected_and_the_page_says_what_that_matches(
         for wrong in ({"branch": "a**", "required_approvals": "1"}, {"branch": "x"}):
             assert person.post(address, **wrong).gives(422).alert()
     page = person.get(address).gives()
-    assert "2 approvals of anybody with write access" in page.text
+    assert "2 approvals · Approvers: anybody with write access" in page.text
     assert "Matches now: release/6" in page.text and "and 2 more" in page.text
     made = Protection.objects.get()
     own = f"{address}/{made.uuid}"
@@ -149,7 +175,7 @@ def test_branches_are_protected_and_the_page_says_what_that_matches(
             refused = person.post(f"{own}/approvers", username=name).gives(status)
             assert refused.alert() and refused.value("username") == name
             assert refused.value("required_approvals") == "0"
-    assert "0 approvals of bob" in person.get(address).text
+    assert "0 approvals · Approvers: bob" in person.get(address).text
     assert "as an approver?" in person.get(f"{own}/approvers/{bob.uuid}/remove").gives().h1
     with events("approver-removed", "protection-deleted"):
         person.post(f"{own}/approvers/{bob.uuid}/remove").redirects_to(own)

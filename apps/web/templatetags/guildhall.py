@@ -17,6 +17,8 @@ from apps.accounts.principal import Principal
 from apps.core import pagination
 from apps.events import sentences
 from apps.events.queries import list_pings
+from apps.repos.models import Protection
+from apps.repos.protection_rules import summaries
 from apps.web import hidden_characters
 from apps.web.theme import theme_of
 
@@ -47,6 +49,12 @@ def data_attributes(request: HttpRequest | None) -> SafeString:
 def spoken(word: str) -> str:
     """A word of the API for people: `in_progress` becomes "in progress"."""
     return word.replace("_", " ")
+
+
+@register.filter
+def settings_summary(protection: Protection) -> str:
+    """The settings of a protection: "2 approvals"."""
+    return ", ".join(summaries(protection))
 
 
 @register.filter
