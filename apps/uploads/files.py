@@ -48,16 +48,11 @@ def publish(temporary: Path, digest: str) -> None:
     target = path_of(digest)
     temporary.replace(target)
     for folder in target.parents[:4]:  # the folders above may be new too, up to UPLOADS_DIR
-        sync_folder(folder)
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync a folder, so that its names survive a power failure."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)  # its names survive a power failure
+        finally:
+            os.close(opened)
 
 
 def remove(digest: str) -> None:
