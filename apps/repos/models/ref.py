@@ -18,11 +18,7 @@ UNREAD = Q(peeled_sha=None)
 """The tip has not been read from git yet."""
 REF_MAX = 300
 """Characters of a full name: a prefix such as `refs/heads/` and at most 255 bytes of a name."""
-
-
-REF_ROW = (
-    "full_name",
-    "sha",
+TIP_COLUMNS = (
     "peeled_sha",
     "commit_subject",
     "commit_author",
@@ -31,10 +27,8 @@ REF_ROW = (
     "tagger_name",
     "tagger_email",
     "tagged_at",
-    "updated_at",
-    "pushed_by__uuid",
-    "pushed_by__username",
 )
+"""The columns of a ref's commit or annotated tag."""
 
 
 class RefQuerySet(models.QuerySet["Ref"]):
@@ -53,7 +47,8 @@ class RefQuerySet(models.QuerySet["Ref"]):
 
     def rows(self) -> models.QuerySet[Any, Any]:
         """Light rows for lists, with the columns of a record."""
-        return self.values_list(*REF_ROW, named=True)
+        pusher = ("pushed_by__uuid", "pushed_by__username")
+        return self.values_list("full_name", "sha", *TIP_COLUMNS, "updated_at", *pusher, named=True)
 
     def search(self, text: str) -> RefQuerySet:
         """The refs of `branches` or `tags` with this text in their name, ignoring case."""
