@@ -20,6 +20,7 @@ from apps.core.views import ApiViewSet
 from apps.repos.models import Repo, Visibility
 from apps.teams.access import (
     TeamAccess,
+    TeamScoped,
     access_to_team,
     annotate_role,
     find_team,
@@ -189,7 +190,11 @@ def open_repo(
         raise missing(principal, owner, slug)
     repo, level = match
     if former and level is Level.NONE and principal.person_id is None:
-        _search_in_vain(principal, owner, by_former_names=present is not None)
+        # Make the remaining queries for a repository that is not there: the time of the answer
+        # must not tell somebody who has not signed in that there is a private one.
+        if present is not None:
+            _by_former_names(principal, owner, "")
+        missing(principal, owner, "")
     access = RepoAccess(principal, level, repo, f"{owner}/{slug}")
     access.check_open(writing=writing)
     access.require(needs)
@@ -198,21 +203,16 @@ def open_repo(
 
 def missing(principal: Principal, owner: str, slug: str) -> Missing:
     """The 404 for a missing repository. Raises a 404 for its owner if that is missing too."""
-    kind, _, name = owner.partition("/")
-    if kind == "teams":
-        find_team(principal, name, former=True)
-    else:
-        open_user(principal, name, needs=Level.NONE)
+    _find_space(principal, owner)
     return Missing("repository", slug, owner)
 
 
-def _search_in_vain(principal: Principal, owner: str, *, by_former_names: bool) -> None:
-    """Make the remaining queries for a repository that is not there: the time of the answer must
-    not tell somebody who has not signed in that there is a private one.
-    """
-    if by_former_names:
-        _by_former_names(principal, owner, "")
-    missing(principal, owner, "")
+def _find_space(principal: Principal, owner: str) -> OwnerAccess:
+    """The space by its owner's current or former name, at any level; 404."""
+    kind, _, name = owner.partition("/")
+    if kind == "teams":
+        return find_team(principal, name, former=True)
+    return open_user(principal, name, needs=Level.NONE)
 
 
 def _by_present_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
@@ -226,14 +226,9 @@ def _by_present_names(principal: Principal, path: str, slug: str) -> tuple[Repo,
 
 def _by_former_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
     """The repository by a former slug of its own or of its team, and the caller's level."""
-    kind, _, name = path.partition("/")
-    space: OwnerAccess
-    if kind == "teams":
-        space = find_team(principal, name, former=True)
-    else:
-        space = open_user(principal, name, needs=Level.NONE)
+    space = _find_space(principal, path)
     repos = space.owner.repos
-    # Both are always asked for, for the same reason as in `_search_in_vain`.
+    # Both are always asked for, for the same reason as in `open_repo`.
     present, moved = repos.filter(slug=slug).first(), repos.filter(former_slugs__slug=slug).first()
     repo = present or moved
     return None if repo is None else (repo, _or_by_visibility(principal, repo, space.level))
@@ -245,43 +240,32 @@ def owner_path(kwargs: dict[str, Any]) -> str:
     return f"users/{kwargs['username']}" if team is None else f"teams/{team}"
 
 
-def open_repo_of(view: ApiViewSet) -> RepoAccess:
-    """Access to the repository in the request's URL. `HasLevel` checks the level."""
-    principal: Any = view.principal
-    return open_repo(
-        principal,
-        owner_path(view.kwargs),
-        view.kwargs["repo_slug"],
-        needs=Level.NONE,
-        writing=view.is_writing,
-        former=not view.is_writing,
-    )
-
-
-class OwnerScoped(ApiViewSet):
+class OwnerScoped(TeamScoped):
     """A resource in the space of a team or a person."""
 
-    principal: Principal
-    access: OwnerAccess
+    access: Any
 
-    def open(self) -> OwnerAccess | RepoAccess | None:
-        writing = self.is_writing
+    def open(self) -> Any:
         if "username" in self.kwargs:
             return open_user(self.principal, self.kwargs["username"], needs=Level.NONE)
-        slug = self.kwargs["team_slug"]
-        return open_team(
-            self.principal, slug, needs=Level.NONE, writing=writing, former=not writing
-        )
+        return super().open()
 
 
 class RepoScoped(ApiViewSet):
-    """A resource in a repository."""
+    """A resource in a repository. `HasLevel` checks the level."""
 
     principal: Principal
     access: RepoAccess
 
     def open(self) -> RepoAccess | None:
-        return open_repo_of(self)
+        return open_repo(
+            self.principal,
+            owner_path(self.kwargs),
+            self.kwargs["repo_slug"],
+            needs=Level.NONE,
+            writing=self.is_writing,
+            former=not self.is_writing,
+        )
 
     @property
     def repo(self) -> Repo:

@@ -7,6 +7,8 @@ like the acceptance of a push and like a merge.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import EllipsisType
 from typing import Any
 
@@ -32,6 +34,7 @@ from apps.repos.models import (
     BRANCHES,
     MOST_PROTECTIONS,
     RANK,
+    TIP_COLUMNS,
     Approver,
     Fork,
     ForkStatus,
@@ -45,12 +48,21 @@ from apps.repos.protection_rules import check_settings, defaults, settings_of
 from apps.repos.pushes import point_head_on_commit
 from apps.repos.quota import check_copy
 from apps.repos.rules import check_default_branch
-from apps.repos.tips import TIP_COLUMNS
 
 TRIES = 5
 """Most attempts to lock all forks, and to find a free slug, if others interfere each time."""
 PUBLIC = ("name", "slug", "description", "visibility", "is_archived", "default_branch")
 """Fields that an event may contain: all of them are visible to readers of the repository."""
+
+
+@contextmanager
+def _unique_or(refusal: ApiError) -> Iterator[None]:
+    """Raise this refusal if the rows that the block writes violate a constraint."""
+    try:
+        with transaction.atomic():
+            yield
+    except IntegrityError:
+        raise refusal from None
 
 
 @final_transaction
@@ -69,13 +81,10 @@ def create_repo(
     """
     access.check_open(writing=True)
     access.require_change(Level.WRITE)
-    try:
-        with transaction.atomic():
-            repo = access.owner.repos.create(
-                name=name, slug=slug, description=description, visibility=visibility
-            )
-    except IntegrityError:
-        raise _slug_taken(slug) from None
+    with _unique_or(_slug_taken(slug)):
+        repo = access.owner.repos.create(
+            name=name, slug=slug, description=description, visibility=visibility
+        )
     repo.take_slug()
     repo.git.create(repo.default_branch)
     record(Kind.REPO_CREATED, actor=access.user, about=repo)
@@ -113,15 +122,18 @@ def update_repo(
     _check_accepts(access, changed, is_archived)
     if not changed:
         return
-    _check_values(repo, values, changed)
+    if "visibility" in changed:
+        _check_visibility(repo, values["visibility"])
+    if "default_branch" in changed:
+        check_default_branch(repo, values["default_branch"])
     changes = [ChangeReport(repo, *PUBLIC), *(ChangeReport(fork, "visibility") for fork in forks)]
     _save(repo, values)
-    _hide(forks, repo.visibility)
+    for fork in forks:
+        fork.visibility, fork.updated_at = repo.visibility, timezone.now()
+        fork.save(update_fields=["visibility", "updated_at"])
     record(Kind.REPO_UPDATED, actor=access.user, about=repo, data=changes[0].data(changed))
-    for fork, fork_changes in zip(forks, changes[1:], strict=True):
-        record(
-            Kind.REPO_UPDATED, actor=access.user, about=fork, data=fork_changes.data(["visibility"])
-        )
+    for fork, hidden in zip(forks, changes[1:], strict=True):
+        record(Kind.REPO_UPDATED, actor=access.user, about=fork, data=hidden.data(["visibility"]))
 
 
 def _check_accepts(access: RepoAccess, changed: list[str], is_archived: bool | None) -> None:
@@ -130,21 +142,10 @@ def _check_accepts(access: RepoAccess, changed: list[str], is_archived: bool | N
     A request that opens an archived repository may also change it. Archiving it again is no change
     and no error. The caller has locked the repository.
     """
-    stays_archived = is_archived is True and not changed
-    if is_archived is False or stays_archived:
+    if is_archived is False or (is_archived and not changed):
         access.check_open(writing=True)
     else:
         access.check_writable()
-
-
-def _check_values(repo: Repo, values: dict[str, Any], changed: list[str]) -> None:
-    """422 for a visibility or a default branch that the repository cannot have. Locks the upstream
-    if the repository becomes more visible.
-    """
-    if "visibility" in changed:
-        _check_visibility(repo, values["visibility"])
-    if "default_branch" in changed:
-        check_default_branch(repo, values["default_branch"])
 
 
 def _save(repo: Repo, values: dict[str, Any]) -> None:
@@ -154,11 +155,8 @@ def _save(repo: Repo, values: dict[str, Any]) -> None:
     if "default_branch" in changed:
         point_head_on_commit(repo)
     repo.updated_at = timezone.now()
-    try:
-        with transaction.atomic():
-            repo.save(update_fields=[*changed, "head_due", "updated_at"])
-    except IntegrityError:
-        raise _slug_taken(repo.slug) from None
+    with _unique_or(_slug_taken(repo.slug)):
+        repo.save(update_fields=[*changed, "head_due", "updated_at"])
     if repo.slug != former:
         repo.take_slug()
         FormerRepoSlug.objects.create(repo=repo, slug=former)
@@ -180,11 +178,9 @@ def create_fork(*, access: RepoAccess, into: OwnerAccess) -> Fork:
     into.check_open(writing=True)
     into.require_change(Level.WRITE)
     check_copy(access.repo, into.owner)
-    try:
-        with transaction.atomic():
-            return into.owner.forks.create(upstream=access.repo, created_by=access.user)
-    except IntegrityError:
-        raise Conflict("fork_exists", f"{into.name} already has a fork of this.") from None
+    with _unique_or(Conflict("fork_exists", f"{into.name} already has a fork of this.")):
+        fork: Fork = into.owner.forks.create(upstream=access.repo, created_by=access.user)
+    return fork
 
 
 @transaction.atomic
@@ -302,17 +298,10 @@ def create_protection(
     protection = Protection(
         repo=repo, branch=branch, created_by=access.user, **defaults() | settings
     )
-    try:
-        with transaction.atomic():
-            protection.save(force_insert=True)
-    except IntegrityError:
-        raise _exists(branch) from None
-    record(
-        Kind.PROTECTION_CREATED,
-        actor=access.user,
-        about=protection,
-        data=_protection_data(protection),
-    )
+    with _unique_or(_exists(branch)):
+        protection.save(force_insert=True)
+    data = _protection_data(protection)
+    record(Kind.PROTECTION_CREATED, actor=access.user, about=protection, data=data)
     return protection
 
 
@@ -338,11 +327,8 @@ def update_protection(
     if not changed:
         return
     protection.updated_at = timezone.now()
-    try:
-        with transaction.atomic():
-            protection.save(update_fields=[*changed, "updated_at"])
-    except IntegrityError:
-        raise _exists(protection.branch) from None
+    with _unique_or(_exists(protection.branch)):
+        protection.save(update_fields=[*changed, "updated_at"])
     data = {**_protection_data(protection), "before": before, "changed": changed}
     record(Kind.PROTECTION_UPDATED, actor=access.user, about=protection, data=data)
 
@@ -353,12 +339,8 @@ def delete_protection(*, access: RepoAccess, protection: Protection) -> None:
     access.require_change(Level.ADMIN)
     _lock(access, protection)
     Protection.objects.filter(pk=protection.pk).delete()
-    record(
-        Kind.PROTECTION_DELETED,
-        actor=access.user,
-        about=protection,
-        data=_protection_data(protection),
-    )
+    data = _protection_data(protection)
+    record(Kind.PROTECTION_DELETED, actor=access.user, about=protection, data=data)
 
 
 @final_transaction
@@ -370,13 +352,8 @@ def add_approver(*, access: RepoAccess, protection: Protection, user: User) -> A
     access.require_change(Level.ADMIN)
     _lock(access, protection)
     rules.check_may_approve(access.repo, user)
-    try:
-        with transaction.atomic():
-            approver = Approver.objects.create(
-                protection=protection, user=user, added_by=access.user
-            )
-    except IntegrityError:
-        raise Conflict("approver_exists", f"{user.username} is already an approver.") from None
+    with _unique_or(Conflict("approver_exists", f"{user.username} is already an approver.")):
+        approver = Approver.objects.create(protection=protection, user=user, added_by=access.user)
     record(Kind.APPROVER_ADDED, actor=access.user, about=approver, data=_approver_data(approver))
     return approver
 
@@ -444,13 +421,6 @@ def _lock_with_forks(access: RepoAccess, visibility: str | None) -> list[Repo]:
         transaction.savepoint_rollback(point)
         forks = current
     raise unavailable()
-
-
-def _hide(forks: list[Repo], visibility: str) -> None:
-    """Set the visibility of these forks."""
-    for fork in forks:
-        fork.visibility, fork.updated_at = visibility, timezone.now()
-        fork.save(update_fields=["visibility", "updated_at"])
 
 
 def _more_visible_forks(repo: Repo, visibility: str) -> list[Repo]:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from threading import Thread
-from types import TracebackType
 from typing import IO, Self, cast
 from uuid import UUID
 
@@ -118,7 +117,7 @@ def carry_out(
     push, refused = accept_refs(access, request, stale_moves(repo, request) | too_much)
     give_back_connection()
     if refused:
-        log_refused(access, refused)
+        logger.info("Refused push to %s by %s: %s", repo.path, actor, listed(refused))
     if push is None:
         drop(body)
         if not request.wants_report:
@@ -144,11 +143,6 @@ def carry_out(
     return with_refusals(answer, refused.items(), sideband=request.sideband)
 
 
-def log_refused(access: RepoAccess, refused: dict[str, str]) -> None:
-    """Log one line about the refused refs."""
-    logger.info("Refused push to %s by %s: %s", access.repo.path, access.user, listed(refused))
-
-
 def listed(refused: dict[str, str]) -> str:
     """The refused refs with the reasons as text, at most `MOST_LOGGED` of them."""
     named = [f"{ref[:200]!a} ({refused[ref]})" for ref in [*refused][:MOST_LOGGED]]
@@ -168,34 +162,26 @@ def accept_refs(
     again. Under the lock the remaining refs are compared with the stored heads.
     Errors: 401, 403, 404, 409 `repo_archived`.
     """
+    repo = access.repo
     while True:
-        protected = patterns(access.repo)
+        protected = patterns(repo)
         refused = refusals(request, protected, stale)
         with transaction.atomic():
-            now = locked_and_renewed(access)
-            if patterns(access.repo) == protected:
+            # Protecting a branch takes the same lock. A push accepted before that is carried out
+            # (docs/protections.md).
+            lock(repo)
+            now = access.renewed()  # the request may have been slow
+            now.require_change(Level.WRITE)
+            if patterns(repo) == protected:
                 others = [command for command in request.commands if command.ref not in refused]
-                late = name_clashes(access.repo, others) | outdated_moves(access.repo, others)
-                late |= moved_meanwhile(access.repo, others)
+                # The journal is ordered by these locks, so each step in it says where the ref was.
+                present = repo.git.some_refs([c.ref for c in others if c.old != ZERO])
+                late = name_clashes(repo, others) | outdated_moves(repo, others)
+                late |= not_at_old_value(others, present)
                 refused = all_or_none(request, refused | late)
                 moves = [(c.ref, c.old, c.new) for c in others if c.ref not in refused]
-                push = (
-                    open_journal(actor=now.user, repo=access.repo, moves=moves) if moves else None
-                )
+                push = open_journal(actor=now.user, repo=repo, moves=moves) if moves else None
                 return push, refused
-
-
-def locked_and_renewed(access: RepoAccess) -> RepoAccess:
-    """Lock the repository, and check again that the caller may push: the request may have been
-    slow.
-
-    Protecting a branch takes the same lock. A push accepted before that is carried out
-    (docs/protections.md).
-    """
-    lock(access.repo)
-    now = access.renewed()
-    now.require_change(Level.WRITE)
-    return now
 
 
 def patterns(repo: Repo) -> list[str]:
@@ -220,25 +206,12 @@ def stale_moves(repo: Repo, request: PushRequest) -> dict[str, str]:
 
     git itself compares the old value of a deletion only if it has that object.
     """
-    moved = [command for command in request.commands if command.old != ZERO]
-    present = repo.git.refs() if moved else {}
-    return not_at_old_value(moved, present)
+    moves_any = any(command.old != ZERO for command in request.commands)
+    return not_at_old_value(request.commands, repo.git.refs() if moves_any else {})
 
 
-def moved_meanwhile(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
-    """Refs that have left their old value since `stale_moves` has read the disk.
-
-    The caller holds the repository's lock. The journal is ordered by these locks, so each step in
-    it says where the ref was: see `find_chain`.
-    """
-    moved = [command for command in commands if command.old != ZERO]
-    present = repo.git.some_refs([command.ref for command in moved])
-    return not_at_old_value(moved, present)
-
-
-def not_at_old_value(moved: Sequence[Command], present: Mapping[str, str]) -> dict[str, str]:
-    stale = [command for command in moved if present.get(command.ref) != command.old]
-    return {command.ref: STALE for command in stale}
+def not_at_old_value(commands: Sequence[Command], present: Mapping[str, str]) -> dict[str, str]:
+    return {c.ref: STALE for c in commands if c.old != ZERO and present.get(c.ref) != c.old}
 
 
 def outdated_moves(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
@@ -297,7 +270,9 @@ def refusals(
     refused |= {command.ref: TOO_MANY for command in others[MOST_REFS:]}
     for command in others[:MOST_REFS]:
         name = short_name(command.ref)
-        if changes_branch(command) and any(pattern.fullmatch(name) for pattern in globs):
+        # A protected branch may be created: git checks that it does not exist.
+        changes_branch = command.ref.startswith(BRANCHES) and not command.creates
+        if changes_branch and any(pattern.fullmatch(name) for pattern in globs):
             refused[command.ref] = "protected branch"
         if sets_tag(command) and any(pattern.fullmatch(name.lower()) for pattern in for_tags):
             refused[command.ref] = "a protected branch has this name, or may have it"
@@ -309,14 +284,6 @@ def all_or_none(request: PushRequest, refused: dict[str, str]) -> dict[str, str]
     if refused and request.atomic:
         return {**{c.ref: "atomic push failed" for c in request.commands}, **refused}
     return refused
-
-
-def changes_branch(command: Command) -> bool:
-    """Whether the command moves or deletes a branch, which protection forbids.
-
-    A protected branch may be created: git checks that it does not exist.
-    """
-    return command.ref.startswith(BRANCHES) and not command.creates
 
 
 def sets_tag(command: Command) -> bool:
@@ -392,15 +359,10 @@ class Feeder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self.thread is not None:
             self.thread.join()
-        if self.error is not None and error is None:
+        if self.error is not None and kind is None:
             raise self.error
 
     def start(self, process: GitProcess) -> None:
