@@ -3,9 +3,6 @@
 Pushes and merges store all that lists and records need of git, so that these never run git.
 """
 
-from apps.repos.models.commit import CommitPush as CommitPush
-from apps.repos.models.commit import CommitSearch as CommitSearch
-from apps.repos.models.commit import NamedCommit as NamedCommit
 from apps.repos.models.fork import Fork as Fork
 from apps.repos.models.fork import ForkQuerySet as ForkQuerySet
 from apps.repos.models.fork import ForkStatus as ForkStatus
@@ -19,6 +16,10 @@ from apps.repos.models.protection import protections_of as protections_of
 from apps.repos.models.protection import protects as protects
 from apps.repos.models.ref import TIP_COLUMNS as TIP_COLUMNS
 from apps.repos.models.ref import UNREAD as UNREAD
+from apps.repos.models.ref import UNSOUGHT as UNSOUGHT
+from apps.repos.models.ref import CommitPush as CommitPush
+from apps.repos.models.ref import CommitSearch as CommitSearch
+from apps.repos.models.ref import NamedCommit as NamedCommit
 from apps.repos.models.ref import PushJournal as PushJournal
 from apps.repos.models.ref import Ref as Ref
 from apps.repos.models.ref import RefQuerySet as RefQuerySet
