@@ -111,20 +111,14 @@ class RepoAccess(ResourceAccess):
         return self.repo
 
     def renewed(self) -> RepoAccess:
-        """This access with repository, team, role and principal reloaded. 404.
-
-        A principal that no longer exists becomes anonymous.
-        """
+        """This access with all rows reloaded; anonymous if the principal no longer exists. 404."""
         principal = self.principal.renewed() or ANONYMOUS
         repo = BY_ID.one(person=principal.person_id, pk=self.repo.pk)
         return RepoAccess(principal, level_on(principal, repo, repo.role), repo, repo.path.lower())
 
 
 def level_on(principal: Principal, repo: Repo, role: str | None) -> Level:
-    """The level of a principal with this role in the repository's team. Takes no query.
-
-    `RepoQuerySet.visible_to` is the same rule for lists.
-    """
+    """The level of a principal with this role in the team, like `RepoQuerySet.visible_to`."""
     owns = repo.owner_user_id is not None and repo.owner_user_id == principal.person_id
     owned = principal.bounded(Level.OWNER) if owns else team_level(principal, role)
     return _or_by_visibility(principal, repo, owned)
@@ -157,10 +151,7 @@ def access_to_owner(principal: Principal, owner: Team | User) -> OwnerAccess:
 
 
 def open_space(principal: Principal, path: str) -> OwnerAccess:
-    """Access to the space of a new repository: `teams/<slug>` or `users/<username>`.
-
-    Errors: 404, 403 `team_inactive`, 403 without write access.
-    """
+    """Access to the space of a new repository: `teams/<slug>` or `users/<username>`; 404, 403."""
     kind, _, name = path.lower().partition("/")
     if kind == "teams" and TEAM_SLUG.fullmatch(name):
         return open_team(principal, name, needs=Level.WRITE, writing=True)

@@ -104,12 +104,10 @@ def update_repo(
 ) -> None:
     """Change a repository's properties, for its admins. Arguments that are None change nothing.
 
-    The former slug leads to the repository until another one takes it. All forks below become at
-    most as visible as the repository, with a `repo-updated` event each. git's HEAD follows the
-    default branch. Errors: 401, 403, 409 `repo_archived` (see `_check_accepts`), 409 `slug_taken`,
-    422 for a fork that would be more visible than its upstream, 422 for a default branch that does
-    not exist. Locks the more visible forks, the repository, and its upstream if the repository
-    becomes more visible.
+    All forks below become at most as visible as the repository, with a `repo-updated` event each.
+    Locks the more visible forks, the repository, and its upstream if it becomes more visible.
+    Errors: 401, 403, 409 `repo_archived` (see `_check_accepts`), 409 `slug_taken`, 422 for a fork
+    that would be more visible than its upstream or a default branch that does not exist.
     """
     access.principal.check_may_change()
     access.require(Level.ADMIN)
@@ -209,10 +207,7 @@ def complete_fork(*, actor: User, fork: Fork, token: uuid.UUID, copied: GitRepo)
 
 @transaction.atomic
 def fail_fork(*, actor: User, fork: Fork, token: uuid.UUID, reason: str) -> None:
-    """Mark a fork as failed; `reason` is a sentence for its creator. Locks the fork.
-
-    Does nothing if the lease is lost.
-    """
+    """Mark a fork as failed unless its lease is lost; `reason` is a sentence for its creator."""
     lock(fork)
     if not fork.is_held(token):
         return
@@ -223,10 +218,8 @@ def fail_fork(*, actor: User, fork: Fork, token: uuid.UUID, reason: str) -> None
 
 
 def _store_heads(repo: Repo, upstream: Repo) -> None:
-    """Store the copied heads with `pushed_by`, because pushers cannot approve their commits in
-    pulls.
-
-    The tips are copied too. The worker reads those of heads that moved during the copy.
+    """Store the copied heads with their tips, and with `pushed_by`, because pushers cannot approve
+    their commits in pulls. The worker reads the tips of heads that moved during the copy.
     """
     columns = ("pushed_by_id", *TIP_COLUMNS)
     rows = upstream.refs.values_list("full_name", "sha", *columns)
@@ -313,10 +306,7 @@ def update_protection(
     branch: str | None = None,
     required_approvals: int | None = None,
 ) -> None:
-    """Change the pattern or the settings of a protection. Locks the repository and the protection.
-
-    Errors: 409 `protection_exists`, 422 as in `check_settings`.
-    """
+    """Change a protection. Locks repository and protection. 409 `protection_exists`, 422."""
     access.require_change(Level.ADMIN)
     _lock(access, protection)
     settings = given(required_approvals=required_approvals)
@@ -369,7 +359,6 @@ def remove_approver(*, access: RepoAccess, approver: Approver) -> None:
 
 
 def _lock(access: RepoAccess, protection: Protection) -> None:
-    """Lock the repository, then its protection."""
     access.check_holds(protection)
     access.locked()
     lock(protection)
@@ -415,18 +404,12 @@ def _lock_with_forks(access: RepoAccess, visibility: str | None) -> list[Repo]:
         lock(repo)
         if visibility is None or RANK[visibility] >= RANK[repo.visibility]:
             return []
-        current = _more_visible_forks(repo, visibility)
+        current, above = list[Repo](), [repo]
+        while above := list(Repo.objects.filter(upstream__in=above).order_by("-pk")):
+            current += above
+        current = [fork for fork in current[::-1] if RANK[fork.visibility] > RANK[visibility]]
         if {fork.pk for fork in current} <= {fork.pk for fork in forks}:
             return current
         transaction.savepoint_rollback(point)
         forks = current
     raise unavailable()
-
-
-def _more_visible_forks(repo: Repo, visibility: str) -> list[Repo]:
-    """All direct and indirect forks that are more visible than `visibility`, deepest first."""
-    forks: list[Repo] = []
-    above = [repo]
-    while above := list(Repo.objects.filter(upstream__in=above).order_by("-pk")):
-        forks += above
-    return [fork for fork in reversed(forks) if RANK[fork.visibility] > RANK[visibility]]
