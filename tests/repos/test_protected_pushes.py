@@ -19,6 +19,7 @@ from tests.principals import access_of
 from tests.races import together
 from tests.repos.conftest import push_to
 from tests.repos.test_git_http import api_path, events_of, post
+from tests.repos.test_slow_pushes import in_two, with_connection_of_its_own
 
 pytestmark = pytest.mark.one_server
 
@@ -152,15 +153,9 @@ def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
     second, third = (other.commit({"a": b"%d" % n}, first) for n in (2, 3))
     whole = body_of(other, first, second)
 
-    def slowly():
-        yield whole[:-10]
-        try:
-            create_protection(access=access_of(alice, team_repo), branch="main")
-        finally:
-            connection.close()  # the connection of the thread that reads the body
-        yield whole[-10:]
-
-    assert b"ok refs/heads/main" in receive(access=access_of(bob, team_repo), body=slowly())
+    protect_main = partial(create_protection, access=access_of(alice, team_repo), branch="main")
+    slowly = with_connection_of_its_own(in_two(whole, -10, protect_main))
+    assert b"ok refs/heads/main" in receive(access=access_of(bob, team_repo), body=slowly)
     late = push_main(team_repo, bob, other, second, third)
     assert "ng refs/heads/main protected branch" in late
     assert team_repo.branch_sha("main") == second

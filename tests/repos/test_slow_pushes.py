@@ -50,6 +50,17 @@ def commits(source, count):
     return [source.commit({"a": b"%d" % number}) for number in range(count)]
 
 
+def in_two(body, at, meanwhile):
+    """The body in two pieces, with a call between them."""
+    yield body[:at]
+    meanwhile()
+    yield body[at:]
+
+
+def leave():
+    raise BadRequest("malformed_request", "gone")
+
+
 def with_connection_of_its_own(body):
     """A body that closes the database connection of the thread in which it is read."""
     try:
@@ -92,13 +103,8 @@ def test_a_body_that_never_ends_is_read_for_no_longer_than_a_minute(
 
 def test_a_client_that_leaves_while_it_sends_moves_nothing(team_repo, other, bob):
     body = push_body(other, [Command(ZERO, other.commit({"a": b"1"}), MAIN)])
-
-    def broken():
-        yield body[:-10]
-        raise BadRequest("malformed_request", "gone")
-
     with pytest.raises(BadRequest, match="gone"):
-        receive(access=access_of(bob, team_repo), body=broken())
+        receive(access=access_of(bob, team_repo), body=in_two(body, -10, leave))
     assert team_repo.git.refs() == {}
     assert not PushJournal.objects.exists()
 
@@ -112,13 +118,7 @@ def test_a_ref_that_moves_away_and_back_meanwhile_is_moved_by_whom_it_is(
 
     def push(person, old, new, meanwhile=lambda: None, ref=TOPIC):
         body = push_body(other, [Command(old, new, ref)])
-
-        def slowly():
-            yield body[:-10]
-            meanwhile()
-            yield body[-10:]
-
-        whole = with_connection_of_its_own(slowly())
+        whole = with_connection_of_its_own(in_two(body, -10, meanwhile))
         assert f"ok {ref}".encode() in receive(access=access_of(person, team_repo), body=whole)
 
     push(alice, ZERO, here, ref=MAIN)  # the first branch cannot be deleted
@@ -292,14 +292,8 @@ def test_a_push_is_refused_if_its_right_is_lost_before_it_is_accepted(
 ):
     body = push_body(other, [Command(ZERO, other.commit({"a": b"1"}), MAIN)])
     lose, answer = LOSSES[loss]
-
-    def slowly():
-        yield body[:10]
-        lose()
-        yield body[10:]
-
     with pytest.raises(ApiError) as caught:
-        receive(access=access_by_token(make, bob), body=slowly())
+        receive(access=access_by_token(make, bob), body=in_two(body, 10, lose))
     assert (caught.value.status, caught.value.code) == answer
     assert team_repo.git.refs() == {}
     assert not PushJournal.objects.exists()
@@ -308,13 +302,7 @@ def test_a_push_is_refused_if_its_right_is_lost_before_it_is_accepted(
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_push_that_was_accepted_before_is_carried_out(make, team_repo, other, bob, loss):
     body = push_body(other, [Command(ZERO, other.commit({"a": b"1"}), MAIN)])
-
-    def slowly():
-        yield body[:-10]
-        LOSSES[loss][0]()
-        yield body[-10:]
-
-    whole = with_connection_of_its_own(slowly())
+    whole = with_connection_of_its_own(in_two(body, -10, LOSSES[loss][0]))
     assert b"ok refs/heads/main" in receive(access=access_by_token(make, bob), body=whole)
     assert team_repo.refs.get().pushed_by == bob
     assert not PushJournal.objects.exists()
@@ -333,30 +321,25 @@ def large_push(other):
 
 @pytest.mark.parametrize("sent", [-10, 200_000])
 def test_a_client_that_leaves_while_it_sends_leaves_nothing_on_disk(team_repo, other, bob, sent):
-    body = large_push(other)
-
-    def broken():
-        yield body[:sent]
+    def disconnect():
         eventually(lambda: quarantines(team_repo))
-        raise BadRequest("malformed_request", "gone")
+        leave()
 
     with pytest.raises(BadRequest, match="gone"):
-        receive(access=access_of(bob, team_repo), body=broken())
+        receive(access=access_of(bob, team_repo), body=in_two(large_push(other), sent, disconnect))
     assert not quarantines(team_repo)
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_a_git_that_is_killed_leaves_nothing_on_disk(team_repo, other, bob, ending):
     """By a system without free memory, or at the deadline of the push."""
-    body = large_push(other)
 
-    def slow():
-        yield body[:200_000]
+    def kill():
         eventually(lambda: quarantines(team_repo))
         os.kill(receiver_of(team_repo), ending)
-        yield body[200_000:]
 
-    receive(access=access_of(bob, team_repo), body=slow())
+    body = in_two(large_push(other), 200_000, kill)
+    receive(access=access_of(bob, team_repo), body=body)
     assert not quarantines(team_repo)
     assert team_repo.git.refs() == {}
 
@@ -372,17 +355,14 @@ def receiver_of(repo):
 
 
 def test_a_push_that_ends_leaves_the_objects_of_another_one_alone(team_repo, other, alice, bob):
-    body = large_push(other)
     killed = abandoned_quarantine(team_repo, "killed")
 
-    def slow():
-        yield body[:200_000]
+    def remove_both():
         eventually(lambda: len(quarantines(team_repo)) == 2)
         assert team_repo.git.remove_quarantines() == 0
-        yield body[200_000:]
 
-    report = receive(access=access_of(bob, team_repo), body=slow())
-    assert b"ok refs/heads/main" in report
+    body = in_two(large_push(other), 200_000, remove_both)
+    assert b"ok refs/heads/main" in receive(access=access_of(bob, team_repo), body=body)
     assert quarantines(team_repo) == [killed]
     assert team_repo.git.remove_quarantines() == 1
 
