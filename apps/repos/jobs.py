@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -90,34 +90,34 @@ def make_fork(fork: Fork, token: UUID) -> None:
         store.remove(copied.path)
 
 
+@contextmanager
+def others_go_on(repo: Repo, complaint: str) -> Iterator[None]:
+    """Log a failure of this repository, so that it does not block the others."""
+    try:
+        yield
+    except Exception:
+        logger.exception(complaint, repo.uuid)
+        # The lock file of a killed git may be the reason: it is removed for the next run.
+        with suppress(OSError):
+            repo.git.remove_leftovers()
+
+
 def settle_journals(on_done: OnDone = ignore) -> bool:
     """Settle all repositories whose journal has steps, even if these are of pushes in progress."""
     for repo in Repo.objects.filter(journal__isnull=False).distinct():
-        repo.git.remove_quarantines()  # left by a killed server
-        try:
-            moves = reconcile(repo=repo, believing=False)
-        except Exception:
-            logger.exception("The journal of %s could not be settled", repo.uuid)
-            # The lock file of a killed git may be the reason: it is removed for the next run.
-            with suppress(OSError):
-                repo.git.remove_leftovers()
-            continue
-        if moves:
-            on_done(f"{repo.uuid}: {moves} moves of refs recorded")
+        with others_go_on(repo, "The journal of %s could not be settled"):
+            repo.git.remove_quarantines()  # left by a killed server
+            if moves := reconcile(repo=repo, believing=False):
+                on_done(f"{repo.uuid}: {moves} moves of refs recorded")
     return False
 
 
 def point_heads(on_done: OnDone = ignore) -> bool:
     """Point HEAD to the default branch of all repositories that are marked with `head_due`."""
     for repo in Repo.objects.filter(HEAD_DUE):
-        try:
+        with others_go_on(repo, "HEAD of %s could not be set"):
             point_head(repo)
-        except Exception:  # does not block the other repositories
-            logger.exception("HEAD of %s could not be set", repo.uuid)
-            with suppress(OSError):
-                repo.git.remove_leftovers()
-            continue
-        on_done(f"{repo.uuid}: HEAD is {repo.default_branch}")
+            on_done(f"{repo.uuid}: HEAD is {repo.default_branch}")
     return False
 
 
