@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from apps.git.tips import read_tips
-from apps.repos.models import Repo
-from apps.repos.tips import TIP_COLUMNS, columns_of
+from apps.repos.models import TIP_COLUMNS, Repo
+from apps.repos.tips import columns_of
 
 
 def check_tips(repo: Repo) -> None:

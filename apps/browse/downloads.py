@@ -136,7 +136,7 @@ def archive_response(
         start = partial(exports.stream_archive, archive.repo.git, *arguments)
         is_packed = form == "tar.gz"
         packer = streams.Bounded(
-            zlib.compressobj(LEVEL, wbits=GZIP) if is_packed else streams.Unpacked(),
+            zlib.compressobj(LEVEL, wbits=GZIP) if is_packed else None,
             exports.WRITTEN_MAX,
         )
         answer = streams.answer(request, start, KINDS[form], held=held, packer=packer)

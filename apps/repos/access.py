@@ -20,6 +20,7 @@ from apps.core.views import ApiViewSet
 from apps.repos.models import Repo, Visibility
 from apps.teams.access import (
     TeamAccess,
+    TeamScoped,
     access_to_team,
     annotate_role,
     find_team,
@@ -110,20 +111,14 @@ class RepoAccess(ResourceAccess):
         return self.repo
 
     def renewed(self) -> RepoAccess:
-        """This access with repository, team, role and principal reloaded. 404.
-
-        A principal that no longer exists becomes anonymous.
-        """
+        """This access with all rows reloaded; anonymous if the principal no longer exists. 404."""
         principal = self.principal.renewed() or ANONYMOUS
         repo = BY_ID.one(person=principal.person_id, pk=self.repo.pk)
         return RepoAccess(principal, level_on(principal, repo, repo.role), repo, repo.path.lower())
 
 
 def level_on(principal: Principal, repo: Repo, role: str | None) -> Level:
-    """The level of a principal with this role in the repository's team. Takes no query.
-
-    `RepoQuerySet.visible_to` is the same rule for lists.
-    """
+    """The level of a principal with this role in the team, like `RepoQuerySet.visible_to`."""
     owns = repo.owner_user_id is not None and repo.owner_user_id == principal.person_id
     owned = principal.bounded(Level.OWNER) if owns else team_level(principal, role)
     return _or_by_visibility(principal, repo, owned)
@@ -156,10 +151,7 @@ def access_to_owner(principal: Principal, owner: Team | User) -> OwnerAccess:
 
 
 def open_space(principal: Principal, path: str) -> OwnerAccess:
-    """Access to the space of a new repository: `teams/<slug>` or `users/<username>`.
-
-    Errors: 404, 403 `team_inactive`, 403 without write access.
-    """
+    """Access to the space of a new repository: `teams/<slug>` or `users/<username>`; 404, 403."""
     kind, _, name = path.lower().partition("/")
     if kind == "teams" and TEAM_SLUG.fullmatch(name):
         return open_team(principal, name, needs=Level.WRITE, writing=True)
@@ -189,7 +181,11 @@ def open_repo(
         raise missing(principal, owner, slug)
     repo, level = match
     if former and level is Level.NONE and principal.person_id is None:
-        _search_in_vain(principal, owner, by_former_names=present is not None)
+        # Make the remaining queries for a repository that is not there: the time of the answer
+        # must not tell somebody who has not signed in that there is a private one.
+        if present is not None:
+            _by_former_names(principal, owner, "")
+        missing(principal, owner, "")
     access = RepoAccess(principal, level, repo, f"{owner}/{slug}")
     access.check_open(writing=writing)
     access.require(needs)
@@ -198,21 +194,16 @@ def open_repo(
 
 def missing(principal: Principal, owner: str, slug: str) -> Missing:
     """The 404 for a missing repository. Raises a 404 for its owner if that is missing too."""
-    kind, _, name = owner.partition("/")
-    if kind == "teams":
-        find_team(principal, name, former=True)
-    else:
-        open_user(principal, name, needs=Level.NONE)
+    _find_space(principal, owner)
     return Missing("repository", slug, owner)
 
 
-def _search_in_vain(principal: Principal, owner: str, *, by_former_names: bool) -> None:
-    """Make the remaining queries for a repository that is not there: the time of the answer must
-    not tell somebody who has not signed in that there is a private one.
-    """
-    if by_former_names:
-        _by_former_names(principal, owner, "")
-    missing(principal, owner, "")
+def _find_space(principal: Principal, owner: str) -> OwnerAccess:
+    """The space by its owner's current or former name, at any level; 404."""
+    kind, _, name = owner.partition("/")
+    if kind == "teams":
+        return find_team(principal, name, former=True)
+    return open_user(principal, name, needs=Level.NONE)
 
 
 def _by_present_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
@@ -226,14 +217,9 @@ def _by_present_names(principal: Principal, path: str, slug: str) -> tuple[Repo,
 
 def _by_former_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
     """The repository by a former slug of its own or of its team, and the caller's level."""
-    kind, _, name = path.partition("/")
-    space: OwnerAccess
-    if kind == "teams":
-        space = find_team(principal, name, former=True)
-    else:
-        space = open_user(principal, name, needs=Level.NONE)
+    space = _find_space(principal, path)
     repos = space.owner.repos
-    # Both are always asked for, for the same reason as in `_search_in_vain`.
+    # Both are always asked for, for the same reason as in `open_repo`.
     present, moved = repos.filter(slug=slug).first(), repos.filter(former_slugs__slug=slug).first()
     repo = present or moved
     return None if repo is None else (repo, _or_by_visibility(principal, repo, space.level))
@@ -245,43 +231,32 @@ def owner_path(kwargs: dict[str, Any]) -> str:
     return f"users/{kwargs['username']}" if team is None else f"teams/{team}"
 
 
-def open_repo_of(view: ApiViewSet) -> RepoAccess:
-    """Access to the repository in the request's URL. `HasLevel` checks the level."""
-    principal: Any = view.principal
-    return open_repo(
-        principal,
-        owner_path(view.kwargs),
-        view.kwargs["repo_slug"],
-        needs=Level.NONE,
-        writing=view.is_writing,
-        former=not view.is_writing,
-    )
-
-
-class OwnerScoped(ApiViewSet):
+class OwnerScoped(TeamScoped):
     """A resource in the space of a team or a person."""
 
-    principal: Principal
-    access: OwnerAccess
+    access: Any
 
-    def open(self) -> OwnerAccess | RepoAccess | None:
-        writing = self.is_writing
+    def open(self) -> Any:
         if "username" in self.kwargs:
             return open_user(self.principal, self.kwargs["username"], needs=Level.NONE)
-        slug = self.kwargs["team_slug"]
-        return open_team(
-            self.principal, slug, needs=Level.NONE, writing=writing, former=not writing
-        )
+        return super().open()
 
 
 class RepoScoped(ApiViewSet):
-    """A resource in a repository."""
+    """A resource in a repository. `HasLevel` checks the level."""
 
     principal: Principal
     access: RepoAccess
 
     def open(self) -> RepoAccess | None:
-        return open_repo_of(self)
+        return open_repo(
+            self.principal,
+            owner_path(self.kwargs),
+            self.kwargs["repo_slug"],
+            needs=Level.NONE,
+            writing=self.is_writing,
+            former=not self.is_writing,
+        )
 
     @property
     def repo(self) -> Repo:

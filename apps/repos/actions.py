@@ -7,6 +7,8 @@ like the acceptance of a push and like a merge.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import EllipsisType
 from typing import Any
 
@@ -32,6 +34,7 @@ from apps.repos.models import (
     BRANCHES,
     MOST_PROTECTIONS,
     RANK,
+    TIP_COLUMNS,
     Approver,
     Fork,
     ForkStatus,
@@ -45,12 +48,21 @@ from apps.repos.protection_rules import check_settings, defaults, settings_of
 from apps.repos.pushes import point_head_on_commit
 from apps.repos.quota import check_copy
 from apps.repos.rules import check_default_branch
-from apps.repos.tips import TIP_COLUMNS
 
 TRIES = 5
 """Most attempts to lock all forks, and to find a free slug, if others interfere each time."""
 PUBLIC = ("name", "slug", "description", "visibility", "is_archived", "default_branch")
 """Fields that an event may contain: all of them are visible to readers of the repository."""
+
+
+@contextmanager
+def _unique_or(refusal: ApiError) -> Iterator[None]:
+    """Raise this refusal if the rows that the block writes violate a constraint."""
+    try:
+        with transaction.atomic():
+            yield
+    except IntegrityError:
+        raise refusal from None
 
 
 @final_transaction
@@ -69,13 +81,10 @@ def create_repo(
     """
     access.check_open(writing=True)
     access.require_change(Level.WRITE)
-    try:
-        with transaction.atomic():
-            repo = access.owner.repos.create(
-                name=name, slug=slug, description=description, visibility=visibility
-            )
-    except IntegrityError:
-        raise _slug_taken(slug) from None
+    with _unique_or(_slug_taken(slug)):
+        repo = access.owner.repos.create(
+            name=name, slug=slug, description=description, visibility=visibility
+        )
     repo.take_slug()
     repo.git.create(repo.default_branch)
     record(Kind.REPO_CREATED, actor=access.user, about=repo)
@@ -95,12 +104,10 @@ def update_repo(
 ) -> None:
     """Change a repository's properties, for its admins. Arguments that are None change nothing.
 
-    The former slug leads to the repository until another one takes it. All forks below become at
-    most as visible as the repository, with a `repo-updated` event each. git's HEAD follows the
-    default branch. Errors: 401, 403, 409 `repo_archived` (see `_check_accepts`), 409 `slug_taken`,
-    422 for a fork that would be more visible than its upstream, 422 for a default branch that does
-    not exist. Locks the more visible forks, the repository, and its upstream if the repository
-    becomes more visible.
+    All forks below become at most as visible as the repository, with a `repo-updated` event each.
+    Locks the more visible forks, the repository, and its upstream if it becomes more visible.
+    Errors: 401, 403, 409 `repo_archived` (see `_check_accepts`), 409 `slug_taken`, 422 for a fork
+    that would be more visible than its upstream or a default branch that does not exist.
     """
     access.principal.check_may_change()
     access.require(Level.ADMIN)
@@ -113,15 +120,18 @@ def update_repo(
     _check_accepts(access, changed, is_archived)
     if not changed:
         return
-    _check_values(repo, values, changed)
+    if "visibility" in changed:
+        _check_visibility(repo, values["visibility"])
+    if "default_branch" in changed:
+        check_default_branch(repo, values["default_branch"])
     changes = [ChangeReport(repo, *PUBLIC), *(ChangeReport(fork, "visibility") for fork in forks)]
     _save(repo, values)
-    _hide(forks, repo.visibility)
+    for fork in forks:
+        fork.visibility, fork.updated_at = repo.visibility, timezone.now()
+        fork.save(update_fields=["visibility", "updated_at"])
     record(Kind.REPO_UPDATED, actor=access.user, about=repo, data=changes[0].data(changed))
-    for fork, fork_changes in zip(forks, changes[1:], strict=True):
-        record(
-            Kind.REPO_UPDATED, actor=access.user, about=fork, data=fork_changes.data(["visibility"])
-        )
+    for fork, hidden in zip(forks, changes[1:], strict=True):
+        record(Kind.REPO_UPDATED, actor=access.user, about=fork, data=hidden.data(["visibility"]))
 
 
 def _check_accepts(access: RepoAccess, changed: list[str], is_archived: bool | None) -> None:
@@ -130,21 +140,10 @@ def _check_accepts(access: RepoAccess, changed: list[str], is_archived: bool | N
     A request that opens an archived repository may also change it. Archiving it again is no change
     and no error. The caller has locked the repository.
     """
-    stays_archived = is_archived is True and not changed
-    if is_archived is False or stays_archived:
+    if is_archived is False or (is_archived and not changed):
         access.check_open(writing=True)
     else:
         access.check_writable()
-
-
-def _check_values(repo: Repo, values: dict[str, Any], changed: list[str]) -> None:
-    """422 for a visibility or a default branch that the repository cannot have. Locks the upstream
-    if the repository becomes more visible.
-    """
-    if "visibility" in changed:
-        _check_visibility(repo, values["visibility"])
-    if "default_branch" in changed:
-        check_default_branch(repo, values["default_branch"])
 
 
 def _save(repo: Repo, values: dict[str, Any]) -> None:
@@ -154,11 +153,8 @@ def _save(repo: Repo, values: dict[str, Any]) -> None:
     if "default_branch" in changed:
         point_head_on_commit(repo)
     repo.updated_at = timezone.now()
-    try:
-        with transaction.atomic():
-            repo.save(update_fields=[*changed, "head_due", "updated_at"])
-    except IntegrityError:
-        raise _slug_taken(repo.slug) from None
+    with _unique_or(_slug_taken(repo.slug)):
+        repo.save(update_fields=[*changed, "head_due", "updated_at"])
     if repo.slug != former:
         repo.take_slug()
         FormerRepoSlug.objects.create(repo=repo, slug=former)
@@ -180,11 +176,9 @@ def create_fork(*, access: RepoAccess, into: OwnerAccess) -> Fork:
     into.check_open(writing=True)
     into.require_change(Level.WRITE)
     check_copy(access.repo, into.owner)
-    try:
-        with transaction.atomic():
-            return into.owner.forks.create(upstream=access.repo, created_by=access.user)
-    except IntegrityError:
-        raise Conflict("fork_exists", f"{into.name} already has a fork of this.") from None
+    with _unique_or(Conflict("fork_exists", f"{into.name} already has a fork of this.")):
+        fork: Fork = into.owner.forks.create(upstream=access.repo, created_by=access.user)
+    return fork
 
 
 @transaction.atomic
@@ -213,10 +207,7 @@ def complete_fork(*, actor: User, fork: Fork, token: uuid.UUID, copied: GitRepo)
 
 @transaction.atomic
 def fail_fork(*, actor: User, fork: Fork, token: uuid.UUID, reason: str) -> None:
-    """Mark a fork as failed; `reason` is a sentence for its creator. Locks the fork.
-
-    Does nothing if the lease is lost.
-    """
+    """Mark a fork as failed unless its lease is lost; `reason` is a sentence for its creator."""
     lock(fork)
     if not fork.is_held(token):
         return
@@ -227,10 +218,8 @@ def fail_fork(*, actor: User, fork: Fork, token: uuid.UUID, reason: str) -> None
 
 
 def _store_heads(repo: Repo, upstream: Repo) -> None:
-    """Store the copied heads with `pushed_by`, because pushers cannot approve their commits in
-    pulls.
-
-    The tips are copied too. The worker reads those of heads that moved during the copy.
+    """Store the copied heads with their tips, and with `pushed_by`, because pushers cannot approve
+    their commits in pulls. The worker reads the tips of heads that moved during the copy.
     """
     columns = ("pushed_by_id", *TIP_COLUMNS)
     rows = upstream.refs.values_list("full_name", "sha", *columns)
@@ -302,17 +291,10 @@ def create_protection(
     protection = Protection(
         repo=repo, branch=branch, created_by=access.user, **defaults() | settings
     )
-    try:
-        with transaction.atomic():
-            protection.save(force_insert=True)
-    except IntegrityError:
-        raise _exists(branch) from None
-    record(
-        Kind.PROTECTION_CREATED,
-        actor=access.user,
-        about=protection,
-        data=_protection_data(protection),
-    )
+    with _unique_or(_exists(branch)):
+        protection.save(force_insert=True)
+    data = _protection_data(protection)
+    record(Kind.PROTECTION_CREATED, actor=access.user, about=protection, data=data)
     return protection
 
 
@@ -324,10 +306,7 @@ def update_protection(
     branch: str | None = None,
     required_approvals: int | None = None,
 ) -> None:
-    """Change the pattern or the settings of a protection. Locks the repository and the protection.
-
-    Errors: 409 `protection_exists`, 422 as in `check_settings`.
-    """
+    """Change a protection. Locks repository and protection. 409 `protection_exists`, 422."""
     access.require_change(Level.ADMIN)
     _lock(access, protection)
     settings = given(required_approvals=required_approvals)
@@ -338,11 +317,8 @@ def update_protection(
     if not changed:
         return
     protection.updated_at = timezone.now()
-    try:
-        with transaction.atomic():
-            protection.save(update_fields=[*changed, "updated_at"])
-    except IntegrityError:
-        raise _exists(protection.branch) from None
+    with _unique_or(_exists(protection.branch)):
+        protection.save(update_fields=[*changed, "updated_at"])
     data = {**_protection_data(protection), "before": before, "changed": changed}
     record(Kind.PROTECTION_UPDATED, actor=access.user, about=protection, data=data)
 
@@ -353,12 +329,8 @@ def delete_protection(*, access: RepoAccess, protection: Protection) -> None:
     access.require_change(Level.ADMIN)
     _lock(access, protection)
     Protection.objects.filter(pk=protection.pk).delete()
-    record(
-        Kind.PROTECTION_DELETED,
-        actor=access.user,
-        about=protection,
-        data=_protection_data(protection),
-    )
+    data = _protection_data(protection)
+    record(Kind.PROTECTION_DELETED, actor=access.user, about=protection, data=data)
 
 
 @final_transaction
@@ -370,13 +342,8 @@ def add_approver(*, access: RepoAccess, protection: Protection, user: User) -> A
     access.require_change(Level.ADMIN)
     _lock(access, protection)
     rules.check_may_approve(access.repo, user)
-    try:
-        with transaction.atomic():
-            approver = Approver.objects.create(
-                protection=protection, user=user, added_by=access.user
-            )
-    except IntegrityError:
-        raise Conflict("approver_exists", f"{user.username} is already an approver.") from None
+    with _unique_or(Conflict("approver_exists", f"{user.username} is already an approver.")):
+        approver = Approver.objects.create(protection=protection, user=user, added_by=access.user)
     record(Kind.APPROVER_ADDED, actor=access.user, about=approver, data=_approver_data(approver))
     return approver
 
@@ -392,7 +359,6 @@ def remove_approver(*, access: RepoAccess, approver: Approver) -> None:
 
 
 def _lock(access: RepoAccess, protection: Protection) -> None:
-    """Lock the repository, then its protection."""
     access.check_holds(protection)
     access.locked()
     lock(protection)
@@ -438,25 +404,12 @@ def _lock_with_forks(access: RepoAccess, visibility: str | None) -> list[Repo]:
         lock(repo)
         if visibility is None or RANK[visibility] >= RANK[repo.visibility]:
             return []
-        current = _more_visible_forks(repo, visibility)
+        current, above = list[Repo](), [repo]
+        while above := list(Repo.objects.filter(upstream__in=above).order_by("-pk")):
+            current += above
+        current = [fork for fork in current[::-1] if RANK[fork.visibility] > RANK[visibility]]
         if {fork.pk for fork in current} <= {fork.pk for fork in forks}:
             return current
         transaction.savepoint_rollback(point)
         forks = current
     raise unavailable()
-
-
-def _hide(forks: list[Repo], visibility: str) -> None:
-    """Set the visibility of these forks."""
-    for fork in forks:
-        fork.visibility, fork.updated_at = visibility, timezone.now()
-        fork.save(update_fields=["visibility", "updated_at"])
-
-
-def _more_visible_forks(repo: Repo, visibility: str) -> list[Repo]:
-    """All direct and indirect forks that are more visible than `visibility`, deepest first."""
-    forks: list[Repo] = []
-    above = [repo]
-    while above := list(Repo.objects.filter(upstream__in=above).order_by("-pk")):
-        forks += above
-    return [fork for fork in reversed(forks) if RANK[fork.visibility] > RANK[visibility]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -50,6 +51,10 @@ def under(text: str) -> Q:
     return owned & begins("slug", slug) if slug else owned
 
 
+def archive(principal: Principal, row: Repo, *, is_archived: bool) -> None:
+    actions.update_repo(access=access_to(principal, row), is_archived=is_archived)
+
+
 class ChangeRepo(ActionForm):
     default_branch = forms.CharField(
         max_length=255, help_text="The branch that a clone checks out. It has to exist."
@@ -88,9 +93,7 @@ class RepoAdmin(StaffAdmin):
         RowAction(
             "archive",
             "Archive",
-            lambda principal, row: actions.update_repo(
-                access=access_to(principal, row), is_archived=True
-            ),
+            partial(archive, is_archived=True),
             "Everybody who can read it still can, but nobody can change it or push to it.",
             "{} is archived.",
             lambda row: not row.is_archived,
@@ -98,9 +101,7 @@ class RepoAdmin(StaffAdmin):
         RowAction(
             "unarchive",
             "Open again",
-            lambda principal, row: actions.update_repo(
-                access=access_to(principal, row), is_archived=False
-            ),
+            partial(archive, is_archived=False),
             "It can be changed and pushed to again.",
             "{} is open again.",
             lambda row: row.is_archived,

@@ -14,8 +14,7 @@ from apps.core.markdown import references
 from apps.git.history import find_commits
 from apps.git.run import GitError
 from apps.jobs.worker import OnDone
-from apps.repos.models import CommitSearch, NamedCommit, Repo
-from apps.repos.models.commit import UNSOUGHT
+from apps.repos.models import UNSOUGHT, CommitSearch, NamedCommit
 
 SOUGHT = 1000
 """Most names of a repository that one search looks up, newest first. Older ones stay unknown."""
@@ -43,18 +42,12 @@ def note_commits(repo_id: int, html: str) -> None:
 
 
 def seek_commits(repo_id: int) -> bool:
-    """Request another search for the names that are not found yet; one statement.
-
-    Returns False if no text of the repository has ever named a commit.
-    """
+    """Request another search for missing names; False if no text has ever named a commit."""
     return bool(CommitSearch.objects.filter(pk=repo_id).update(wanted=F("wanted") + 1))
 
 
 def known_commits(names: Collection[tuple[int, str]]) -> QuerySet[NamedCommit]:
-    """The found commits of these (repository, name) pairs.
-
-    The result may contain the name of one pair in the repository of another.
-    """
+    """The found commits of these (repository, name) pairs, and perhaps of other combinations."""
     return NamedCommit.objects.filter(
         repo__in={repo for repo, _ in names}, name__in={name for _, name in names}
     ).exclude(sha="")
@@ -70,7 +63,11 @@ def find_named_commits(repo_id: int) -> int:
         return 0
     unknown = NamedCommit.objects.filter(repo=repo_id, sha="").order_by("-pk")
     rows = {row.name: row for row in unknown[:SOUGHT]}
-    shas = _ask(search.repo, [*rows])
+    repo, shas = search.repo, dict[str, str]()
+    try:
+        shas = {} if repo.is_empty else find_commits(repo.git, [*rows])
+    except GitError as error:  # none are found until the next push
+        logger.warning("Commits of %s cannot be looked up: %s", repo.uuid, error)
     for name, sha in shas.items():
         rows[name].sha = sha
     NamedCommit.objects.bulk_update([rows[name] for name in shas], ["sha"])
@@ -78,23 +75,11 @@ def find_named_commits(repo_id: int) -> int:
     return len(shas)
 
 
-def _ask(repo: Repo, names: Collection[str]) -> dict[str, str]:
-    """Look up names with git. If git fails, none are found until the next push."""
-    if repo.is_empty:
-        return {}
-    try:
-        return find_commits(repo.git, names)
-    except GitError as error:
-        logger.warning("Commits of %s cannot be looked up: %s", repo.uuid, error)
-        return {}
-
-
 def find_next_commits(on_done: OnDone = lambda _: None) -> bool:
     """The job: run one requested search; return False if there is none."""
     repo_id = CommitSearch.objects.filter(UNSOUGHT).values_list("pk", flat=True).first()
     if repo_id is None:
         return False
-    count = find_named_commits(repo_id)
-    if count:
+    if count := find_named_commits(repo_id):
         on_done(f"{count} commits found that texts name")
     return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -25,6 +25,7 @@ from apps.jobs.leases import heartbeat
 from apps.jobs.worker import OnDone
 from apps.repos import actions, quota
 from apps.repos.models import BRANCHES, HEAD_DUE, TAGS, UNTIDY, Fork, ForkStatus, Repo
+from apps.repos.models.fork import TO_DO
 from apps.repos.models.protection import glob
 from apps.repos.models.ref import short_name
 from apps.repos.pushes import point_head, reconcile
@@ -51,8 +52,7 @@ def ignore(_: str) -> None:
 
 def make_next_fork(on_done: OnDone = ignore) -> bool:
     """Make the oldest fork that is due; return False if there is none."""
-    to_do = Fork.objects.filter(status__in=[ForkStatus.QUEUED, ForkStatus.RUNNING])
-    fork = to_do.filter(Fork.due()).order_by("id").first()
+    fork = Fork.objects.filter(TO_DO, Fork.due()).order_by("id").first()
     if fork is None:
         return False
     tried, before = fork.attempts, Repo(uuid=fork.repo_uuid).git.path
@@ -90,45 +90,42 @@ def make_fork(fork: Fork, token: UUID) -> None:
         store.remove(copied.path)
 
 
-def settle_journals(on_done: OnDone = ignore) -> bool:
-    """Settle all repositories whose journal has steps.
+@contextmanager
+def others_go_on(repo: Repo, complaint: str) -> Iterator[None]:
+    """Log a failure of this repository, so that it does not block the others."""
+    try:
+        yield
+    except Exception:
+        logger.exception(complaint, repo.uuid)
+        # The lock file of a killed git may be the reason: it is removed for the next run.
+        with suppress(OSError):
+            repo.git.remove_leftovers()
 
-    Pushes in progress have steps too. Settling their repositories does no harm.
-    """
+
+def settle_journals(on_done: OnDone = ignore) -> bool:
+    """Settle all repositories whose journal has steps, even if these are of pushes in progress."""
     for repo in Repo.objects.filter(journal__isnull=False).distinct():
-        repo.git.remove_quarantines()  # left by a killed server
-        try:
-            moves = reconcile(repo=repo, believing=False)
-        except Exception:
-            logger.exception("The journal of %s could not be settled", repo.uuid)
-            # The lock file of a killed git may be the reason: it is removed for the next run.
-            with suppress(OSError):
-                repo.git.remove_leftovers()
-            continue
-        if moves:
-            on_done(f"{repo.uuid}: {moves} moves of refs recorded")
+        with others_go_on(repo, "The journal of %s could not be settled"):
+            repo.git.remove_quarantines()  # left by a killed server
+            if moves := reconcile(repo=repo, believing=False):
+                on_done(f"{repo.uuid}: {moves} moves of refs recorded")
     return False
 
 
 def point_heads(on_done: OnDone = ignore) -> bool:
     """Point HEAD to the default branch of all repositories that are marked with `head_due`."""
     for repo in Repo.objects.filter(HEAD_DUE):
-        try:
+        with others_go_on(repo, "HEAD of %s could not be set"):
             point_head(repo)
-        except Exception:  # does not block the other repositories
-            logger.exception("HEAD of %s could not be set", repo.uuid)
-            with suppress(OSError):
-                repo.git.remove_leftovers()
-            continue
-        on_done(f"{repo.uuid}: HEAD is {repo.default_branch}")
+            on_done(f"{repo.uuid}: HEAD is {repo.default_branch}")
     return False
 
 
 def tidy_next_repo(_: OnDone = ignore) -> bool:
     """Tidy the repository with the oldest push that has not been tidied since; False if none has.
 
-    A repository is tidied at most once a minute. Its `tidied_at` is set first, so that only one
-    worker tidies it. After a crash it is tidied after its next push.
+    Its `tidied_at` is set first, so that only one worker tidies it. After a crash it is tidied
+    after its next push.
     """
     now = timezone.now()
     rested = {"before__lt": now - EVERY}
@@ -146,9 +143,7 @@ def tidy_next_repo(_: OnDone = ignore) -> bool:
 
 
 def sweep_folders(_: OnDone) -> bool:
-    """Remove folders of no repository. In all others, remove old temporary files and measure the
-    size.
-    """
+    """Remove folders of no repository, and old temporary files of all others; measure these."""
     sweep()
     for repo in Repo.objects.only("uuid").iterator():
         with suppress(OSError):
@@ -167,20 +162,15 @@ def sweep(age: float = UNCLAIMED) -> list[str]:
     removed = []
     for start in range(0, len(old), AT_ONCE):
         uuids = {folder: store.uuid_of(folder) for folder in old[start : start + AT_ONCE]}
-        used = _used([uuid for uuid in uuids.values() if uuid is not None])
+        known = [uuid for uuid in uuids.values() if uuid is not None]
+        repos = Repo.objects.filter(uuid__in=known).values_list("uuid", flat=True)
+        forks = Fork.objects.filter(TO_DO, repo_uuid__in=known)
+        used: set[UUID | None] = {*repos, *forks.values_list("repo_uuid", flat=True)}
         for folder, uuid in uuids.items():
             if uuid not in used:
                 store.remove(folder)
                 removed.append(folder.name)
     return removed
-
-
-def _used(uuids: list[UUID]) -> set[UUID | None]:
-    """The uuids among these of repositories, or of forks that are being made."""
-    unfinished = [ForkStatus.QUEUED.value, ForkStatus.RUNNING.value]
-    repos = Repo.objects.filter(uuid__in=uuids).values_list("uuid", flat=True)
-    forks = Fork.objects.filter(repo_uuid__in=uuids, status__in=unfinished)
-    return {*repos, *forks.values_list("repo_uuid", flat=True)}
 
 
 def misleading_names(repo: Repo) -> Iterator[str]:

@@ -7,6 +7,7 @@ made them, before any lock, because parsing is slow.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from django.db.models import OuterRef, Q, Subquery
 
@@ -26,21 +27,15 @@ MENTIONS_MAX = 50
 
 
 def readers(repo: Repo, *, names: Collection[str] = (), ids: Collection[int] = ()) -> list[User]:
-    """The active people among these who may read the repository.
-
-    People are given by username in lower case or by id. One query, none without people.
-    """
+    """The active people by username in lower case or by id who may read this; one query."""
     if not names and not ids:
         return []
     roles = Member.objects.filter(team=repo.owner_team_id, user=OuterRef("pk"))
     people = User.objects.filter(Q(username_key__in=names) | Q(pk__in=ids), is_active=True)
-    rows = people.annotate(role=Subquery(roles.values("role")[:1])).order_by("pk")
-    return [person for person in rows if _level(repo, person) >= Level.READ]
-
-
-def _level(repo: Repo, person: User) -> Level:
-    role: str | None = getattr(person, "role", None)
-    return level_on(Principal(person), repo, role)
+    rows: Any = people.annotate(role=Subquery(roles.values("role")[:1])).order_by("pk")
+    return [
+        person for person in rows if level_on(Principal(person), repo, person.role) >= Level.READ
+    ]
 
 
 def names_in(html: str) -> frozenset[str]:
@@ -59,10 +54,7 @@ def pings_of_text(repo: Repo, html: str, *, answered: Collection[int] = ()) -> l
 
 
 def pings_of_edit(repo: Repo, about: Recorded, before: str, after: str) -> list[Pinged]:
-    """The pings of an edited text: of newly mentioned people whom it has not pinged before.
-
-    Two queries, none without a new name.
-    """
+    """The pings of an edited text: of newly mentioned people whom it has not pinged before."""
     people = readers(repo, names=names_in(after) - names_in(before))
     thread, text = about.event_keys().thread or 0, about.event_target().api or ""
     pinged = Ping.objects.all().mentioned_in(thread, text, [person.pk for person in people])

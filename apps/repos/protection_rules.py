@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from django import forms
@@ -92,19 +93,6 @@ def check_required_approvals(number: int) -> None:
         raise Invalid("validation_failed", f"required_approvals: Must be 0 to {REQUIRED_MAX}.")
 
 
-def request_field() -> serializers.Field[Any, Any, Any, Any]:
-    return StrictIntegerField(min_value=0, max_value=REQUIRED_MAX, required=False)
-
-
-def form_field() -> forms.Field:
-    return forms.IntegerField(
-        label="Required approvals",
-        min_value=0,
-        max_value=REQUIRED_MAX,
-        help_text="With 0, the branch changes only by merging, but needs no approval.",
-    )
-
-
 class RequiredApprovals:
     """Blocks a merge until each protection has the required number of approvals."""
 
@@ -115,9 +103,17 @@ class RequiredApprovals:
             default=1,
             description="Number of approvals that a merge requires.",
             summary=lambda number: f"{number} approval{'' if number == 1 else 's'}",
-            request_field=request_field,
+            request_field=partial(
+                StrictIntegerField, min_value=0, max_value=REQUIRED_MAX, required=False
+            ),
             record_field=serializers.IntegerField,
-            form_field=form_field,
+            form_field=partial(
+                forms.IntegerField,
+                label="Required approvals",
+                min_value=0,
+                max_value=REQUIRED_MAX,
+                help_text="With 0, the branch changes only by merging, but needs no approval.",
+            ),
             check=check_required_approvals,
         ),
     )
@@ -125,14 +121,10 @@ class RequiredApprovals:
     remedy = "Only approvals of the current changes count."
 
     def blocks(self, candidate: MergeCandidate) -> str | None:
-        counts = [
-            (protection.branch, protection.required_approvals, candidate.given(protection))
-            for protection in candidate.protections
-        ]
         texts = [
-            f"{branch} asks for {required}, and has {given}"
-            for branch, required, given in counts
-            if given < required
+            f"{protection.branch} asks for {protection.required_approvals}, and has {given}"
+            for protection in candidate.protections
+            if (given := candidate.given(protection)) < protection.required_approvals
         ]
         return f"Approvals are missing: {'; '.join(texts)}." if texts else None
 
@@ -143,7 +135,6 @@ SETTINGS = {setting.name: setting for rule in RULES for setting in rule.settings
 
 
 def settings_of(protection: Protection) -> dict[str, Any]:
-    """The settings of a protection by name."""
     return {name: getattr(protection, name) for name in SETTINGS}
 
 
@@ -154,7 +145,6 @@ def summaries(protection: Protection) -> list[str]:
 
 
 def defaults() -> dict[str, Any]:
-    """The default settings of a new protection."""
     return {name: setting.default for name, setting in SETTINGS.items()}
 
 

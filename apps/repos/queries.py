@@ -98,16 +98,11 @@ def named_source(repo: Repo, text: str) -> tuple[Repo | None, str]:
         own.add(repo.owner_user.username_key)
     if not colon or owner in own:
         return repo, branch
-    return _fork_of(repo, owner), branch
-
-
-def _fork_of(repo: Repo, owner: str) -> Repo | None:
-    """The completed fork in the space `teams/<slug>`, `users/<username>` or `<username>`."""
     kind, slash, slug = owner.rpartition("/")
     if (slash and kind not in {"teams", "users"}) or "\0" in slug:
-        return None
+        return None, branch
     owned = {"owner_team__slug": slug} if kind == "teams" else {"owner_user__username_key": slug}
     paths = ("repo__owner_team", "repo__owner_user")
     forks = Fork.objects.filter(upstream=repo, status=ForkStatus.COMPLETED, **owned)
     fork = forks.select_related(*paths).first()
-    return fork.repo if fork else None
+    return fork.repo if fork else None, branch

@@ -12,7 +12,6 @@ from django.db.models import F, Sum
 from apps.accounts.models import User
 from apps.core.errors import Conflict
 from apps.git.protocol import PushRequest
-from apps.git.repo import MOST_PUSHED
 from apps.git.store import bytes_in
 from apps.repos.models import Repo
 from apps.teams.models import Team
@@ -38,7 +37,6 @@ def check_copy(upstream: Repo, owner: Team | User) -> None:
 
 
 def bytes_of(owner: Team | User) -> int:
-    """The disk space of all repositories of a team or person, in bytes."""
     return owner.repos.aggregate(total=Sum("disk_bytes"))["total"] or 0
 
 
@@ -59,11 +57,6 @@ def refusals(request: PushRequest, left: int, limit: str) -> dict[str, str]:
     return {command.ref: reason for command in request.commands if not command.deletes}
 
 
-def most_of_push(left: int) -> int | None:
-    """The size limit of a push for git; None if the usual limit is lower."""
-    return left if 0 < left < MOST_PUSHED else None
-
-
 def add_pushed(repo: Repo, sent: int) -> None:
     """Add the bytes of a large push, whose objects git has kept, to `disk_bytes`."""
     if sent >= COUNTED_AT_ONCE:
@@ -71,5 +64,4 @@ def add_pushed(repo: Repo, sent: int) -> None:
 
 
 def measure(repo: Repo) -> None:
-    """Measure the repository on disk, and store its size."""
     Repo.objects.filter(pk=repo.pk).update(disk_bytes=bytes_in(repo.git.path))

@@ -23,7 +23,7 @@ from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
 from apps.git.refs import new_name_problem, valid_branch_name
 from apps.repos.access import access_to, level_on
-from apps.repos.models import BRANCHES, TAGS, Approver, Protection, PushJournal, Repo, Visibility
+from apps.repos.models import BRANCHES, TAGS, Protection, PushJournal, Repo, Visibility
 from apps.teams.models import LEVEL_OF, Member, Role
 
 ZERO = "0" * 40
@@ -206,9 +206,8 @@ class Collaborators:
     @classmethod
     def of(cls, repo: Repo, protections: Iterable[Protection], besides: int = 1) -> Self:
         """As many people as any of the protections requires, and `besides` more."""
-        return cls(
-            repo, max((rule.required_approvals for rule in protections), default=0) + besides
-        )
+        most = max((rule.required_approvals for rule in protections), default=0) + besides
+        return cls(repo, most)
 
     @cached_property
     def writers(self) -> frozenset[int]:
@@ -238,24 +237,19 @@ class Collaborators:
 
 
 def could_approve(protection: Protection, collaborators: Collaborators) -> frozenset[int]:
-    """The ids of people whose approval the protection counts: its approvers or, without any, the
-    people who may write.
-
-    The approvers are loaded with `Approver.with_roles`.
+    """The ids of people whose approval the protection counts: its approvers, which are loaded with
+    `Approver.with_roles`, or, without any, the people who may write.
     """
-    named = protection.approvers.all()
+    named: Any = protection.approvers.all()
     if not named:
         return collaborators.writers
+    repo = collaborators.repo
     return frozenset(
         approver.user_id
         for approver in named
-        if approver.user.is_active and _may_read(approver, collaborators.repo)
+        if approver.user.is_active
+        and level_on(Principal(approver.user), repo, approver.role) >= Level.READ
     )
-
-
-def _may_read(approver: Approver, repo: Repo) -> bool:
-    role = getattr(approver, "role", None)
-    return level_on(Principal(approver.user), repo, role) >= Level.READ
 
 
 def is_satisfiable(protection: Protection, collaborators: Collaborators) -> bool:
@@ -273,6 +267,5 @@ def is_satisfiable_without(
 
     `collaborators` must have been read with `besides` of at least `len(people)`.
     """
-    return (
-        len(could_approve(protection, collaborators) - {*people}) >= protection.required_approvals
-    )
+    others = could_approve(protection, collaborators) - {*people}
+    return len(others) >= protection.required_approvals

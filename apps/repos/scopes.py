@@ -16,10 +16,7 @@ PATH = re.compile(r"((?:teams|users)/[A-Za-z0-9._-]{1,64})/([A-Za-z0-9._-]{1,100
 
 
 def readable_repo(principal: Principal, text: str) -> Repo:
-    """The repository at `teams/<t>/<r>` or `users/<u>/<r>`, also by former slugs; 404, 403.
-
-    `ValueError` if the text has another form.
-    """
+    """The repository by its present or former path; 404, 403, `ValueError` for another form."""
     match = PATH.fullmatch(text.lower())
     if match is None:
         raise ValueError(text)

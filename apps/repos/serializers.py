@@ -19,13 +19,7 @@ from apps.core.serializers import (
 )
 from apps.core.slugs import PREFIX, REPO_SLUG, REPO_SLUG_MAX, repo_slug_problem
 from apps.git.refs import MOST_BYTES
-from apps.repos.models import (
-    Approver,
-    Fork,
-    ForkStatus,
-    Protection,
-    Visibility,
-)
+from apps.repos.models import Approver, Fork, ForkStatus, Protection, Visibility
 from apps.repos.protection_rules import (
     Fields,
     settings_of,
@@ -112,16 +106,14 @@ def repo_record(
     }
 
 
-class ProtectionRequest(RequestSerializer):
+class CreateProtection(RequestSerializer):
+    branch = RuleCharField(problem=pattern_problem, max_length=MOST_BYTES)
+
     def get_fields(self) -> Fields:
         return with_request_fields(super().get_fields())
 
 
-class CreateProtection(ProtectionRequest):
-    branch = RuleCharField(problem=pattern_problem, max_length=MOST_BYTES)
-
-
-class UpdateProtection(ProtectionRequest):
+class UpdateProtection(CreateProtection):
     branch = RuleCharField(problem=pattern_problem, max_length=MOST_BYTES, required=False)
 
 

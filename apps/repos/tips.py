@@ -18,7 +18,7 @@ from apps.git.cache import GitFacts
 from apps.git.repo import GitRepo
 from apps.git.tips import Stamp, Tip, read_tips, tip_of
 from apps.jobs.worker import OnDone
-from apps.repos.models import TAGS, UNREAD, Ref, Repo
+from apps.repos.models import TAGS, TIP_COLUMNS, UNREAD, Ref, Repo
 
 AT_ONCE = 300
 """Most refs that are filled in one transaction."""
@@ -26,16 +26,6 @@ MOST_REFS = 3_000
 """Most refs of one repository that one run of the job fills, so that other jobs get their turn."""
 MOST_REPOS = 100
 """Most repositories of one run of the job."""
-TIP_COLUMNS = (
-    "peeled_sha",
-    "commit_subject",
-    "commit_author",
-    "committed_at",
-    "tag_message",
-    "tagger_name",
-    "tagger_email",
-    "tagged_at",
-)
 logger = logging.getLogger(__name__)
 
 

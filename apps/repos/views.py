@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import prefetch_related_objects
+from django.db.models import QuerySet, prefetch_related_objects
 from django.http import Http404
 from rest_framework.response import Response
 
@@ -21,7 +21,7 @@ from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
 from apps.repos import actions, queries
-from apps.repos.access import OwnerAccess, OwnerScoped, RepoAccess, RepoScoped, open_repo_of
+from apps.repos.access import OwnerAccess, OwnerScoped, RepoScoped
 from apps.repos.models import Approver, Fork, Protection, Repo
 from apps.repos.rules import Collaborators
 from apps.repos.serializers import (
@@ -57,22 +57,18 @@ class RepoFilterSet(StrictFilterSet):
     search = SearchFilter("Part of a name, slug or description, ignoring case.")
 
 
-class RepoViewSet(OwnerScoped):
+class RepoViewSet(OwnerScoped, RepoScoped):
     """/{owner}/repos, /{owner}/repos/{repo_slug}"""
 
     queryset = Repo.objects.all()
     filterset_class = RepoFilterSet
-    access: Any
-
     schema_tags = ["repos"]
     lookup_url_kwarg = "repo_slug"
     lookup_value_converter = "repo_slug"
 
-    def open(self) -> OwnerAccess | RepoAccess | None:
+    def open(self) -> Any:
         """Open the owner's space for the list, else the repository."""
-        if "repo_slug" in self.kwargs:
-            return open_repo_of(self)
-        return super().open()
+        return RepoScoped.open(self) if "repo_slug" in self.kwargs else OwnerScoped.open(self)
 
     @operation(Level.NONE, response=RepoRecord)
     def list(self) -> Response:
@@ -109,10 +105,8 @@ class RepoViewSet(OwnerScoped):
         return self.record()
 
     def record(self) -> dict[str, Any]:
-        repo, level = self.access.repo, self.access.level
-        owner, base = repo.owner.path, self.base_url
-        [record] = repo_records([repo], self.principal, owner, level, base)
-        return record
+        owner, level = self.repo.owner.path, self.access.level
+        return repo_records([self.repo], self.principal, owner, level, self.base_url)[0]
 
 
 class CheckRepoSlugViewSet(OwnerScoped):
@@ -135,6 +129,14 @@ def protection_records(repo: Repo, protections: Sequence[Protection]) -> list[di
     return [protection_record(protection, collaborators) for protection in protections]
 
 
+def get_protection(view: RepoScoped, rows: QuerySet[Protection]) -> Protection:
+    """The protection in the URL, with its repository; 404."""
+    uuid = view.kwargs["protection_uuid"]
+    protection: Protection = get_or_missing(rows, "protection", view.repo.path, uuid=uuid)
+    protection.repo = view.repo
+    return protection
+
+
 class ProtectionViewSet(RepoScoped):
     """/{owner}/repos/{repo_slug}/protections"""
 
@@ -146,11 +148,7 @@ class ProtectionViewSet(RepoScoped):
     def load_objects(self) -> None:
         """Load the protection in the URL."""
         if "protection_uuid" in self.kwargs:
-            rows = queries.list_protections(self.repo)
-            self.protection = get_or_missing(
-                rows, "protection", self.repo.path, uuid=self.kwargs["protection_uuid"]
-            )
-            self.protection.repo = self.repo
+            self.protection = get_protection(self, queries.list_protections(self.repo))
 
     @operation(Level.READ, response=ProtectionRecord)
     def list(self) -> Response:
@@ -199,8 +197,7 @@ class ProtectionViewSet(RepoScoped):
         actions.delete_protection(access=self.access, protection=self.protection)
 
     def record(self, protection: Protection) -> dict[str, Any]:
-        [record] = protection_records(self.repo, [protection])
-        return record
+        return protection_records(self.repo, [protection])[0]
 
 
 class ApproverViewSet(RepoScoped):
@@ -214,11 +211,7 @@ class ApproverViewSet(RepoScoped):
 
     def load_objects(self) -> None:
         """Load the protection and its approver."""
-        rows = self.repo.protections.all()
-        self.protection = get_or_missing(
-            rows, "protection", self.repo.path, uuid=self.kwargs["protection_uuid"]
-        )
-        self.protection.repo = self.repo
+        self.protection = get_protection(self, self.repo.protections.all())
         if "user_uuid" in self.kwargs:
             approvers = queries.list_approvers(self.protection)
             self.approver = get_or_missing(
@@ -261,8 +254,7 @@ def one_record(fork: Fork | None, principal: Principal) -> dict[str, Any]:
     """The record of a fork; 404 for None."""
     if fork is None:
         raise Http404
-    [record] = fork_records([fork], principal)
-    return record
+    return fork_records([fork], principal)[0]
 
 
 class ForkQuery(QuerySerializer):

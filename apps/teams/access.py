@@ -20,10 +20,7 @@ BY_SLUG = Statement(lambda: annotate_role(Team.objects.filter(slug=Parameter("sl
 
 
 def annotate_role(rows: QuerySet[Any], members: str) -> Any:
-    """Annotate the rows of a `Statement` with `role`, the role of its parameter `person`.
-
-    `members` is the query path from a row to the team's members.
-    """
+    """Annotate rows with `role`, that of the parameter `person` among `members`, a query path."""
     own = Q((f"{members}__user", Parameter("person")))
     return rows.annotate(own_member=FilteredRelation(members, condition=own)).annotate(
         role=F("own_member__role")

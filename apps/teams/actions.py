@@ -83,10 +83,7 @@ def add_member(*, access: TeamAccess, user: User, role: str) -> Member:
 
 @transaction.atomic
 def update_member(*, access: TeamAccess, member: Member, role: str) -> None:
-    """Change a member's role. Locks the team, then the member.
-
-    Errors: 403 as in `add_member`, 409 `last_owner`.
-    """
+    """Change a member's role. Locks team and member. 403 as in `add_member`, 409 `last_owner`."""
     access.require_change(Level.ADMIN)
     _lock(access, member)
     rules.check_may_set(access, member.role, role)

@@ -54,9 +54,7 @@ class TeamQuerySet(models.QuerySet["Team"]):
         return {slug for (slug,) in taken}
 
     def called(self, slug: str) -> models.QuerySet[Team, Any]:
-        """The id of the team that has this slug now or had it before. There is at most one, because
-        a team that takes a slug removes it from the former slugs.
-        """
+        """The id of the one team that has this slug now or had it before, if there is one."""
         former = FormerTeamSlug.objects.filter(slug=slug)
         return self.filter(slug=slug).values("pk").union(former.values("team"))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from apps.accounts.models import User
@@ -38,10 +36,3 @@ def suggest_users(principal: Principal, *, name: str, email: str) -> list[User]:
         users += people.beginning("username", name)[:size]
         users += people.beginning("display_name", name)[:size]
     return list(dict.fromkeys(users))[:size]
-
-
-def members_among(people: Collection[User], team: Team | None) -> set[int]:
-    """The ids of the people among these who are members of the team."""
-    if team is None:
-        return set()
-    return set(team.members.filter(user__in=people).values_list("user", flat=True))

@@ -39,9 +39,8 @@ def check_not_last_owner(member: Member) -> None:
 
 
 def check_may_give_up_slug(team: Team) -> None:
-    """429 `rate_limited` if `MOST_RESERVED` former slugs are reserved for the team already.
-
-    The error tells when the oldest reservation ends. The caller holds the team's lock.
+    """429 `rate_limited` if `MOST_RESERVED` former slugs are reserved for the team already. The
+    caller holds the team's lock.
     """
     since = reserved_since()
     reserved = team.former_slugs.filter(given_up_at__gt=since).order_by("-given_up_at")

@@ -21,19 +21,11 @@ from apps.core.slugs import TEAM_SLUG, TEAM_SLUG_MAX, team_slug_problem
 from apps.teams.models import Member, Role, Team
 
 
-class TeamSlug(RuleCharField):
-    def __init__(self, **options: Any) -> None:
-        super().__init__(
-            problem=team_slug_problem,
-            max_length=TEAM_SLUG_MAX,
-            pattern=TEAM_SLUG.pattern,
-            **options,
-        )
-
-
 class CreateTeam(RequestSerializer):
     name = NameField(max_length=255)
-    slug = TeamSlug()
+    slug = RuleCharField(
+        problem=team_slug_problem, max_length=TEAM_SLUG_MAX, pattern=TEAM_SLUG.pattern
+    )
 
 
 class UpdateTeam(CreateTeam):

@@ -218,5 +218,6 @@ class SuggestUsersViewSet(ApiViewSet):
         users = queries.suggest_users(
             self.principal, name=query.get("name", "").strip(), email=query.get("email", "")
         )
-        members = queries.members_among(users, team)
-        return {"results": [suggested_user(user, user.pk in members) for user in users]}
+        members = team.members.filter(user__in=users).values_list("user", flat=True) if team else ()
+        known = {*members}
+        return {"results": [suggested_user(user, user.pk in known) for user in users]}

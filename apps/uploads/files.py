@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -26,10 +26,7 @@ def path_of(digest: str) -> Path:
 
 @contextmanager
 def written(digest: str, content: bytes) -> Iterator[Path]:
-    """Write the bytes to a temporary file next to the final path, for `publish`.
-
-    The temporary file is removed at the end of the block. `OSError` if the disk fails.
-    """
+    """Write a temporary file next to the final path, and remove it after the block. `OSError`."""
     target = path_of(digest)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f"{digest}.tmp-{uuid4().hex}")
@@ -48,16 +45,11 @@ def publish(temporary: Path, digest: str) -> None:
     target = path_of(digest)
     temporary.replace(target)
     for folder in target.parents[:4]:  # the folders above may be new too, up to UPLOADS_DIR
-        sync_folder(folder)
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync a folder, so that its names survive a power failure."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)  # its names survive a power failure
+        finally:
+            os.close(opened)
 
 
 def remove(digest: str) -> None:
@@ -86,12 +78,10 @@ def remove_leftovers(age: float) -> int:
     """Remove temporary files that are at least `age` seconds old; return their number."""
     removed = 0
     for path in Path(settings.UPLOADS_DIR).glob("??/??/*.tmp-*"):
-        try:
+        with suppress(FileNotFoundError):  # removed by its own request
             if time.time() - path.stat().st_mtime >= age:
                 path.unlink()
                 removed += 1
-        except FileNotFoundError:  # removed by its own request
-            continue
     return removed
 
 

@@ -31,10 +31,7 @@ def sweep_uploads(on_done: OnDone) -> bool:
 
 def remove_unused() -> int:
     """Remove rows of uploads that are a day old and that no text refers to; return their number."""
-    removed = 0
-    while count := _remove_some_unused():
-        removed += count
-    return removed
+    return sum(iter(_remove_some_unused, 0))
 
 
 @transaction.atomic

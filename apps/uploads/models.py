@@ -20,12 +20,6 @@ AGE = dt.timedelta(days=1)
 """Age at which an upload is removed if no text refers to it."""
 
 
-class UploadQuerySet(models.QuerySet["Upload"]):
-    def existing(self) -> UploadQuerySet:
-        """Uploads that are not deleted."""
-        return self.filter(deleted_at=None)
-
-
 class Upload(models.Model):
     """A file of a repository, for everybody who may read the repository."""
 
@@ -48,8 +42,6 @@ class Upload(models.Model):
     old, because it counts towards its creator's daily limit.
     """
     created_at = models.DateTimeField(default=timezone.now)
-
-    objects = UploadQuerySet.as_manager()
 
     class Meta:
         indexes = [

@@ -66,28 +66,17 @@ def find_type(filename: str, content: bytes) -> str:
 
     422 `unsupported_upload_type` if it has another, or for an extension that is not allowed.
     """
-    by_name, by_content = type_of_name(filename), type_of_content(content)
+    stem, _, extension = filename.lower().rpartition(".")
+    by_name = TYPES.get(extension) if stem and extension else TEXT  # also for `.gitignore`
+    by_content = type_of_content(content)
     if by_name is None:
-        end = quoted(f".{extension(filename)}")
-        raise Invalid(
-            "unsupported_upload_type", f"filename: {end} files are not accepted; zip the file."
-        )
+        end = quoted(f".{extension}")
+        text = f"filename: {end} files are not accepted; zip the file."
+        raise Invalid("unsupported_upload_type", text)
     if by_name != by_content and (by_name, by_content) != (OTHER, TEXT):
         text = f"content_base64: This is {by_content}, but the filename says {by_name}."
         raise Invalid("unsupported_upload_type", text)
     return by_name
-
-
-def extension(filename: str) -> str:
-    """The extension: `gz` of `logs.tar.GZ`, "" of `Makefile` and of `.gitignore`."""
-    stem, _, end = filename.rpartition(".")
-    return end.lower() if stem else ""
-
-
-def type_of_name(filename: str) -> str | None:
-    """The type for a name's extension, or text without one; None for an unknown extension."""
-    end = extension(filename)
-    return TYPES.get(end) if end else TEXT
 
 
 def type_of_content(content: bytes) -> str:

@@ -19,9 +19,6 @@ from apps.core.slugs import PREFIX
 from apps.uploads.models import FILENAME_MAX, Upload
 from apps.uploads.rules import filename_problem
 
-CHARACTER = rf"[^/\\{CHARACTERS}]"
-"""The characters of a filename."""
-
 
 @extend_schema_field({"type": "string", "contentEncoding": "base64", "minLength": 4})
 class Base64Field(serializers.Field[bytes, Any, Any, Any]):
@@ -40,9 +37,7 @@ class Base64Field(serializers.Field[bytes, Any, Any, Any]):
 
 class CreateUpload(RequestSerializer):
     filename = RuleCharField(
-        problem=filename_problem,
-        max_length=FILENAME_MAX,
-        pattern=f"{CHARACTER}+",
+        problem=filename_problem, max_length=FILENAME_MAX, pattern=rf"[^/\\{CHARACTERS}]+"
     )
     content_base64 = Base64Field()
 

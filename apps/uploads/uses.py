@@ -22,13 +22,12 @@ ADDRESS = re.compile(rf"/uploads/({UidConverter.regex})")
 def note_uses(repo_id: int, text: UUID, *parts: str, by: int | None) -> None:
     """Record the uploads whose addresses these parts of a text contain. `by`: the writer's id.
 
-    Uses by former versions of the text stay. The caller holds the text's lock; this locks the
-    uploads.
+    Uses by former versions stay. The caller holds the text's lock; this locks the uploads.
     """
     named = {UUID(uuid) for part in parts for uuid in ADDRESS.findall(part)}
     if not named:
         return
-    rows = Upload.objects.existing().filter(repo=repo_id, uuid__in=named).order_by("pk")
+    rows = Upload.objects.filter(deleted_at=None, repo=repo_id, uuid__in=named).order_by("pk")
     pks = [row.pk for row in rows.select_for_update(no_key=True)]
     uses = [UploadUse(upload_id=pk, text=text) for pk in pks]
     UploadUse.objects.bulk_create(uses, ignore_conflicts=True)

@@ -14,20 +14,18 @@ from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.conditional import not_modified
 from apps.core.files import inert_headers, pieces_of
+from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.parsers import UploadParser
 from apps.core.views import ApiViewSet
-from apps.repos.access import RepoScoped
+from apps.repos.access import RepoScoped, access_to
 from apps.uploads import actions, files
 from apps.uploads.models import Upload
-from apps.uploads.queries import get_upload
 from apps.uploads.rules import IMAGES, TEXT
 from apps.uploads.serializers import CreateUpload, UploadRecord, upload_record
 
 FOR_PAGES = [TokenAuthentication, SameOriginSession]
 """Pages embed pictures, which browsers request with the session."""
-
-
 logger = logging.getLogger(__name__)
 
 
@@ -68,7 +66,12 @@ class UploadViewSet(ApiViewSet):
 
     def load_objects(self) -> None:
         """Load the upload, for the readers of its repository."""
-        self.upload = get_upload(self.principal, self.kwargs["uuid"])
+        owners = ("repo__owner_team", "repo__owner_user")
+        uploads = Upload.objects.filter(deleted_at=None).select_related(*owners, "created_by")
+        self.upload = get_or_missing(uploads, "upload", uuid=self.kwargs["uuid"])
+        access = access_to(self.principal, self.upload.repo)
+        access.check_open(writing=False)
+        access.require(Level.READ)
 
     @operation(Level.NONE, response=UploadRecord, errors=("forbidden", "team_inactive"))
     def retrieve(self) -> dict[str, Any]:

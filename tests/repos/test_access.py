@@ -21,6 +21,7 @@ from tests.principals import access_of, principal_of, space_access_of
 
 PEOPLE = {"anonymous", "stranger", "staff", "inactive", "idle member", *Role}
 """`inactive` is in no team, `idle member` is an inactive member."""
+WITH_TOKEN = sorted(PEOPLE - {"anonymous", "inactive", "idle member"})
 
 
 @pytest.fixture(scope="module")
@@ -144,30 +145,25 @@ def test_ones_own_repo_is_ones_own_and_an_inactive_team_is_its_members(people, r
                 assert access_of(person, repo).level is level
 
 
-@pytest.mark.parametrize("name", sorted(PEOPLE - {"anonymous", "inactive", "idle member"}))
-def test_the_api_answers_as_the_level_says(api, people, repos, name):
+@pytest.mark.parametrize("name", WITH_TOKEN)
+def test_the_api_answers_and_lists_as_the_level_says(api, people, repos, name):
     caller = api(people[name])
     others = {people[one] for one in (name, "stranger", "inactive")}  # all others are equal
+    levels = {repo: access_of(people[name], repo).level for repo in repos}
     for repo in (one for one in repos if one.owner_user is None or one.owner_user in others):
-        level = access_of(people[name], repo).level
         answer = caller.get(repo.api_path)
-        if level is Level.NONE:
+        if levels[repo] is Level.NONE:
             code = "forbidden" if repo.owner_user or repo.owner_team.is_active else "team_inactive"
             answer.fails(403, code)
         else:
-            assert answer.gives()["caller_permission"] == level.name.lower()
-
-
-@pytest.mark.parametrize("name", sorted(PEOPLE - {"anonymous", "inactive", "idle member"}))
-def test_a_list_holds_what_the_level_says(api, people, repos, name):
-    caller, permissions = api(people[name]), dict[str, str]()
+            assert answer.gives()["caller_permission"] == levels[repo].name.lower()
+    permissions = dict[str, str]()
     for owner in {repo.owner.path for repo in repos}:
         answer = caller.get(f"/{owner}/repos")
         if answer.status == 200:
             rows = answer.gives()["results"]
             permissions |= {row["path"]: row["caller_permission"] for row in rows}
-    levels = {repo.path: access_of(people[name], repo).level for repo in repos}
-    assert permissions == {path: level.name.lower() for path, level in levels.items() if level}
+    assert permissions == {at.path: level.name.lower() for at, level in levels.items() if level}
 
 
 @pytest.fixture(params=["one by one", "together"])
@@ -179,7 +175,7 @@ def asked(request, monkeypatch):
 
 FEWER = [
     pytest.param(name, marks=[] if name in {"admin", "staff", "stranger"} else pytest.mark.once)
-    for name in sorted(PEOPLE - {"anonymous", "inactive", "idle member"})
+    for name in WITH_TOKEN
 ]
 """Roles are values of one query, so PostgreSQL is asked only for a member, staff and a stranger."""
 QUERIES = ["", "created_by=self", "created_by={stranger}", "participant={stranger}", "team=acme"]

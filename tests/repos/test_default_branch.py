@@ -9,6 +9,7 @@ from django.db import connection
 
 from apps.repos import actions, jobs
 from apps.repos.models import Repo
+from tests.dying import Killed
 from tests.gitclient import Clone
 from tests.principals import access_of
 from tests.races import Outcome, at_once
@@ -84,10 +85,6 @@ def test_a_clone_checks_it_out(put, pushed, tmp_path):
         ["git", "-C", str(target), "branch", "--show-current"], check=True, capture_output=True
     )
     assert done.stdout == b"next\n"
-
-
-class Killed(BaseException):
-    """Raised where the process dies."""
 
 
 def dying_at(*marks: str):

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.core.errors import ApiError
+from apps.git.repo import GitRepo
 from apps.jobs import worker
 from apps.jobs.leases import LEASE
 from apps.repos import actions, jobs
@@ -55,6 +56,13 @@ def take(fork: Fork) -> uuid.UUID:
     return token
 
 
+def copy_of(fork: Fork, token: uuid.UUID) -> GitRepo:
+    """The finished copy of a worker with this token."""
+    copied = Repo(uuid=fork.repo_uuid).git.unfinished(token.hex)
+    copied.create_as_copy(fork.upstream.git)
+    return copied
+
+
 def expire(fork: Fork) -> None:
     Fork.objects.filter(pk=fork.pk).update(lease_until=timezone.now() - LEASE)
 
@@ -96,9 +104,7 @@ def test_a_dead_workers_fork_is_taken_over(fork, events):
 
 def test_a_copy_whose_rows_were_lost_is_made_anew(fork, alice, tmp_path):
     """The worker died after it had renamed the copy and before the commit."""
-    token = take(fork)
-    copied = Repo(uuid=fork.repo_uuid).git.unfinished(token.hex)
-    copied.create_as_copy(fork.upstream.git)
+    copied = copy_of(fork, take(fork))
     copied.path.rename(Repo(uuid=fork.repo_uuid).git.path)
     expire(fork)
     clone = Clone(tmp_path / "more", fork.upstream, alice)
@@ -113,8 +119,7 @@ def test_a_copy_whose_rows_were_lost_is_made_anew(fork, alice, tmp_path):
 def test_a_worker_that_was_thought_dead_changes_nothing(fork, carol, events):
     late = Fork.objects.get()
     token = take(late)
-    copied = Repo(uuid=late.repo_uuid).git.unfinished(token.hex)
-    copied.create_as_copy(late.upstream.git)
+    copied = copy_of(late, token)
     expire(late)
     jobs.make_next_fork()
     with events():
@@ -216,8 +221,7 @@ def test_what_is_lost_during_the_copy_counts(fork, acme, bob, loss):
     )
     token = take(made)
     late = Fork.objects.with_paths().get(pk=made.pk)
-    copied = Repo(uuid=late.repo_uuid).git.unfinished(token.hex)
-    copied.create_as_copy(late.upstream.git)
+    copied = copy_of(late, token)
     LOSSES[loss]()
     with pytest.raises(ApiError):
         actions.complete_fork(actor=bob, fork=late, token=token, copied=copied)

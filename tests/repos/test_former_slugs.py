@@ -164,21 +164,23 @@ def test_a_repo_slug_that_was_given_up_is_free_in_its_own_space_alone(
     api(alice).post(f"/{space}/repos", name="Api", slug="api").gives(201)
 
 
+def answer_and_queries(client, path: str) -> tuple[int, int]:
+    with costing() as cost:
+        status = client.get(path).status_code
+    return status, cost.sql
+
+
 @pytest.mark.parametrize("owner", ["teams/acme", "users/alice"])
 @pytest.mark.parametrize("below", ["/secret", "/secret.git/info/refs?service=git-upload-pack"])
 def test_a_stranger_gets_the_answer_for_a_private_repository_after_as_many_queries_as_without(
     client, make, acme, alice, owner, below
 ):
-    def asked() -> tuple[int, int]:
-        with costing() as cost:
-            status = client.get(f"/{owner}{below}").status_code
-        return status, cost.sql
-
     make.repo(acme, "other", by=alice)
-    asked()  # the first request looks up more
-    without = asked()
+    path = f"/{owner}{below}"
+    answer_and_queries(client, path)  # the first request looks up more
+    without = answer_and_queries(client, path)
     make.repo(acme if owner == "teams/acme" else alice, "secret", by=alice)
-    assert asked() == without
+    assert answer_and_queries(client, path) == without
 
 
 @pytest.mark.parametrize(
@@ -188,16 +190,11 @@ def test_a_stranger_gets_the_answer_for_a_private_repository_after_as_many_queri
 def test_a_former_slug_of_a_private_repository_takes_a_stranger_as_many_queries_as_no_slug(
     client, api, make, acme, alice, path, below
 ):
-    def asked(path: str) -> tuple[int, int]:
-        with costing() as cost:
-            status = client.get(f"/{path}{below}").status_code
-        return status, cost.sql
-
     old = TeamFactory.create(slug="old", owner=alice)
     make.repo(old, "secret", by=alice)
     for owner in (acme, alice, old):
         rename(api, make.repo(owner, "once", by=alice), "now", by=alice)
     api(alice).put("/teams/old", name="Old", slug="renamed").gives()
-    absent = f"{path.rpartition('/')[0]}/absent"
-    asked(path)  # the first request looks up more
-    assert asked(path) == asked(absent)
+    absent = f"/{path.rpartition('/')[0]}/absent{below}"
+    answer_and_queries(client, absent)  # the first request looks up more
+    assert answer_and_queries(client, f"/{path}{below}") == answer_and_queries(client, absent)

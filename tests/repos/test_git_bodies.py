@@ -19,7 +19,7 @@ from apps.repos.http import streams
 from apps.repos.http.push import receive
 from tests.git.scratch import Scratch
 from tests.principals import access_of
-from tests.server import Server
+from tests.repos.test_git_http import post
 
 pytestmark = pytest.mark.once
 MIB = 1024 * 1024
@@ -147,17 +147,6 @@ def test_real_clients_stay_far_below(fetch):
 SENT_PACKED = {"Content-Encoding": "gzip"}
 
 
-def status_of(server: Server, path: str, body: bytes, **headers: str) -> tuple[int, bytes]:
-    sent = {
-        "Authorization": f"Bearer {server.token('alice')}",
-        "Content-Type": "application/x-git-receive-pack-request",
-    }
-    with closing(server.connect()) as connection:
-        connection.request("POST", f"/{path}.git/git-receive-pack", body, {**sent, **headers})
-        response = connection.getresponse()
-        return response.status, response.read()
-
-
 BROKEN = b"zz\r\n"
 """An invalid chunk size."""
 
@@ -186,7 +175,7 @@ def test_a_push_that_unpacks_to_much_is_413(server, path):
     head, zeros = packer.compress(pushed("refs/heads/main", b"PACK")), bytes(4 * MIB)
     body = head + b"".join(packer.compress(zeros) for _ in range(512)) + packer.flush()
     assert len(body) < 12 * MIB
-    assert status_of(server, path, body, **SENT_PACKED)[0] == 413
+    assert post(server, path, "receive-pack", body, **SENT_PACKED) == 413
 
 
 class Pieces:
@@ -291,4 +280,4 @@ def test_the_request_of_a_fetch_is_counted_for_who_sends_it(fetch, alice, monkey
 
 def test_what_follows_a_gzip_stream_is_not_collected(server, path):
     body = gzip.compress(pushed("refs/pull/1/head")) + bytes(MIB)
-    assert status_of(server, path, body, **SENT_PACKED)[0] == 400
+    assert post(server, path, "receive-pack", body, **SENT_PACKED) == 400

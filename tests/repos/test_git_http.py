@@ -48,10 +48,9 @@ def test_the_first_branch_becomes_the_default_one(server, path, git):
     assert "ref: refs/heads/trunk" in ours("ls-remote", "--symref", ours.url, "HEAD")
 
 
-def test_moving_forcing_and_deleting_are_told_apart(server, path, git):
-    ours = git()
-    first = ours.commit()
-    ours("push", "--quiet", ours.url, "main", "main:topic")
+def test_moving_forcing_and_deleting_are_told_apart(server, path, ours):
+    first = ours("rev-parse", "HEAD")
+    ours("push", "--quiet", ours.url, "main:topic")
     second = ours.commit()
     ours("push", "--quiet", ours.url, "main:topic")
     ours("push", "--quiet", "--force", ours.url, f"{first}:refs/heads/topic")
@@ -63,11 +62,8 @@ def test_moving_forcing_and_deleting_are_told_apart(server, path, git):
     assert events_of(server, path)[-1] == ("branch-deleted", "topic")
 
 
-def test_git_follows_a_rename_for_those_who_may_read(server, path, git):
+def test_git_follows_a_rename_for_those_who_may_read(server, path, ours, git):
     """A push begins with the same GET as a fetch, and is redirected to the current path too."""
-    ours = git()
-    ours.commit()
-    ours("push", "--quiet", ours.url, "main")
     server.api("alice").put(api_path(path), name="Api", slug=renamed()).gives()
     head = ours.commit()
     ours("push", "--quiet", ours.url, "main")
@@ -120,10 +116,7 @@ def test_a_large_push_arrives_chunked_and_a_long_fetch_request_gzipped(git):
     assert ours("rev-parse", "HEAD") == theirs("rev-parse", "FETCH_HEAD")
 
 
-def test_strangers_and_viewers_do_not_push_and_members_do(server, path, git):
-    ours = git()
-    ours.commit()
-    ours("push", "--quiet", ours.url, "main")
+def test_strangers_and_viewers_do_not_push_and_members_do(server, path, ours, git):
     carol = git("carol")
     carol.commit()
     assert "You have no access" in carol.fails("fetch", carol.url, "main")
@@ -183,11 +176,10 @@ def test_one_bad_ref_lets_the_others_in_unless_the_push_is_atomic(server, path, 
     assert events_of(server, path)[1:] == [("branch-created", "good")]
 
 
-def test_a_deletion_has_to_say_what_is_there(server, path, git):
+def test_a_deletion_has_to_say_what_is_there(server, path, ours):
     """git deletes a ref of any value if it does not have the old object."""
-    ours = git()
-    tip = ours.commit()
-    ours("push", "--quiet", ours.url, "main", "main:topic")
+    tip = ours("rev-parse", "HEAD")
+    ours("push", "--quiet", ours.url, "main:topic")
     before = events_of(server, path)
     body = pkt(f"{'1' * 40} {'0' * 40} refs/heads/topic\0report-status".encode()) + FLUSH
     assert post(server, path, "receive-pack", body) == 200
@@ -289,11 +281,9 @@ def test_a_signed_commit_keeps_every_byte(git):
     assert theirs("rev-parse", "FETCH_HEAD") == sha
 
 
-def test_a_push_beyond_the_size_limit_is_told_so_and_leaves_nothing(server, path, git):
+def test_a_push_beyond_the_size_limit_is_told_so_and_leaves_nothing(server, path, ours):
     """The limit is git's `receive.maxInputSize`, 2 GiB, here lowered to a size that can be sent."""
-    ours = git()
-    first = ours.commit()
-    ours("push", "--quiet", ours.url, "main")
+    first = ours("rev-parse", "HEAD")
     uuid = server.api("alice").get(api_path(path)).gives()["uuid"]
     store = Path(server.environment["DATA_DIR"]) / "repositories" / uuid[:2] / uuid[2:4]
     config = store / f"{uuid}.git" / "config"

@@ -43,23 +43,20 @@ def at(address: str) -> HttpRequest:
     return RequestFactory(REMOTE_ADDR=address).get("/")
 
 
+def check_refused(reason: str, address: str, principal: Principal) -> None:
+    with pytest.raises(TooMany, match=reason) as refused, transfer_slot(at(address), principal):
+        pass
+    assert refused.value.headers == {"Retry-After": "10"}
+
+
 def test_a_person_an_address_and_all_together_have_so_many():
     with ExitStack() as held:
         for _ in range(2):
             held.enter_context(transfer_slot(at("192.0.2.1"), of(1)))
-        with (
-            pytest.raises(TooMany, match="of yours") as refused,
-            transfer_slot(at("192.0.2.2"), of(1)),
-        ):
-            pass
-        assert refused.value.headers == {"Retry-After": "10"}
+        check_refused("of yours", "192.0.2.2", of(1))
         held.enter_context(transfer_slot(at("192.0.2.1"), ANONYMOUS))
-        with (
-            transfer_slot(at("192.0.2.1"), of(3)),
-            pytest.raises(TooMany, match="requests are under way"),
-            transfer_slot(at("::1"), of(2)),
-        ):
-            pass
+        with transfer_slot(at("192.0.2.1"), of(3)):
+            check_refused("requests are under way", "::1", of(2))
         with transfer_slot(at("192.0.2.2"), ANONYMOUS):
             pass
     assert not transfer_slots.process_slots.held
@@ -67,11 +64,7 @@ def test_a_person_an_address_and_all_together_have_so_many():
 
 def test_an_address_that_has_all_of_its_slots_is_told_so():
     with transfer_slot(at("192.0.2.1"), ANONYMOUS), transfer_slot(at("192.0.2.1"), ANONYMOUS):
-        with (
-            pytest.raises(TooMany, match="of this address"),
-            transfer_slot(at("192.0.2.1"), ANONYMOUS),
-        ):
-            pass
+        check_refused("of this address", "192.0.2.1", ANONYMOUS)
         with transfer_slot(at("192.0.2.1"), of(1)):
             pass
 
@@ -81,12 +74,7 @@ def test_a_quarter_is_kept_for_people():
     with ExitStack() as held:
         for address in "123":
             held.enter_context(transfer_slot(at(f"192.0.2.{address}"), ANONYMOUS))
-        with (
-            pytest.raises(TooMany, match="Sign in") as refused,
-            transfer_slot(at("::1"), ANONYMOUS),
-        ):
-            pass
-        assert refused.value.headers == {"Retry-After": "10"}
+        check_refused("Sign in", "::1", ANONYMOUS)
         held.enter_context(transfer_slot(at("192.0.2.1"), of(1)))
     assert not transfer_slots.process_slots.held
 

@@ -18,11 +18,13 @@ from apps.repos.models.ref import REF_MAX
 from apps.repos.pushes import BATCH, open_journal, settle
 from apps.repos.rules import ZERO
 from tests import prepared_data
-from tests.git.scratch import Scratch, push_body
+from tests.dying import Killed
+from tests.git.scratch import push_body
 from tests.gitclient import Clone
 from tests.prepared_data import given, with_people
 from tests.principals import access_of
 from tests.pulls import push_hook
+from tests.repos.conftest import push_to
 from tests.tips import check_tips
 
 MANY = 2 * BATCH + 1
@@ -46,10 +48,6 @@ def builds():
 
 things, clone = prepared_data.things, given("clone")
 alice, bob = map(given, ("alice", "bob"))
-
-
-class Killed(BaseException):
-    """Raised where the process dies."""
 
 
 def die():
@@ -186,12 +184,10 @@ def test_the_default_branch_of_an_import_is_the_one_that_is_there(make, things, 
     assert empty.git.head_branch() == "main"
 
 
-def test_git_is_not_asked_about_objects_that_never_came(clone, alice, tmp_path):
-    source = Scratch(tmp_path / "source.git")
-    source.create()
-    sha = source.commit({"a": b"1"})
+def test_git_is_not_asked_about_objects_that_never_came(clone, other, alice):
+    sha = other.commit({"a": b"1"})
     absent = [Command("1" * 40, f"{n:040x}", f"{BRANCHES}b{n}") for n in range(1, 200)]
-    body = push_body(source, [Command(ZERO, sha, f"{BRANCHES}new")])
+    body = push_body(other, [Command(ZERO, sha, f"{BRANCHES}new")])
     lines = [f"{c.old} {c.new} {c.ref}".encode() for c in absent]
     # Into the command list of a push with another object.
     body = body.replace(b"0000PACK", b"".join(map(pkt, lines)) + b"0000PACK", 1)
@@ -242,17 +238,14 @@ def test_git_is_asked_once_how_many_branches_have_moved(clone, bob, events):
 @pytest.mark.parametrize(
     "ref", [f"{BRANCHES}x\x85", f"{TAGS}v1\u202e0.2", f"{BRANCHES}a\u2066", f"{TAGS}v1\u200b"]
 )
-def test_a_name_that_looks_like_another_is_not_pushed_and_can_be_deleted(clone, alice, ref):
+def test_a_name_that_looks_like_another_is_not_pushed_and_can_be_deleted(clone, other, alice, ref):
     """Such a name from before this rule can be deleted."""
     controls = "control characters, invisible characters or marks that turn the direction of text"
     words = f"ng {ref} names may not contain {controls}"
-    source = Scratch(clone.folder / "source.git")
-    source.create()
-    sha = source.commit({"a": b"1"})
+    sha = other.commit({"a": b"1"})
 
     def push(old, new):
-        body = push_body(source, [Command(old, new, ref)])
-        return receive(access=access_of(alice, clone.repo), body=iter([body])).decode()
+        return push_to(clone.repo, alice, other, Command(old, new, ref))
 
     assert words in push(ZERO, sha)
     old = clone.head("main")
@@ -288,14 +281,12 @@ def test_what_is_over_twenty_thousand_refs_is_compared_with_no_protection():
 
 @pytest.mark.slow
 @pytest.mark.once
-def test_twenty_thousand_refs_move_in_one_push_and_the_rest_in_another(clone, alice, tmp_path):
-    source = Scratch(tmp_path / "source.git")
-    source.create()
-    sha = source.commit({"a": b"1"})
+def test_twenty_thousand_refs_move_in_one_push_and_the_rest_in_another(clone, other, alice):
+    sha = other.commit({"a": b"1"})
     creations = [Command(ZERO, sha, f"{TAGS}v{number:05}") for number in range(MOST_REFS + 1)]
 
     def push(*some):
-        body = push_body(source, some, "report-status")
+        body = push_body(other, some, "report-status")
         return receive(access=access_of(alice, clone.repo), body=iter([body]))
 
     report = push(*creations)

@@ -9,13 +9,12 @@ from apps.browse.names import revision
 from apps.git.protocol import Command
 from apps.git.refs import MOST_BYTES, new_name_problem, valid_branch_name
 from apps.repos.actions import create_protection
-from apps.repos.http.push import receive
 from apps.repos.models import BRANCHES, TAGS
 from apps.repos.pushes import MOST_NAMED, open_journal, settle
 from apps.repos.rules import ZERO
-from tests.git.scratch import Scratch, push_body
 from tests.gitclient import Clone
 from tests.principals import access_of
+from tests.repos.conftest import push_to
 
 COMMIT_LIKE = "names of 40 or 64 hexadecimal digits are reserved for commits"
 PLACES = "names may not begin with 'refs/', 'heads/', 'tags/' or 'remotes/'"
@@ -35,23 +34,17 @@ KEPT = ["0" * 64, "x" * 250]
 """Names that could be pushed before these rules."""
 
 
-def pushed(clone, *commands: Command) -> str:
-    source = Scratch(clone.folder / "source.git")
-    if not source.exists():
-        source.create()
-    source.commit({"a": b"1"})
-    body = push_body(source, commands)
-    return receive(access=access_of(clone.by, clone.repo), body=iter([body])).decode()
+@pytest.fixture
+def sha(other):
+    return other.commit({"a": b"1"})
 
 
-def new_commit(clone) -> str:
-    source = Scratch(clone.folder / "source.git")
-    source.create()
-    return source.commit({"a": b"1"})
+@pytest.fixture
+def pushed(other, sha):
+    return lambda clone, *commands: push_to(clone.repo, clone.by, other, *commands)
 
 
-def test_a_refused_name_is_refused_in_words_as_branch_and_as_tag(clone):
-    sha = new_commit(clone)
+def test_a_refused_name_is_refused_in_words_as_branch_and_as_tag(clone, pushed, sha):
     commands = [
         Command(ZERO, sha, f"{place}{name}") for place in (BRANCHES, TAGS) for name in REFUSED
     ]
@@ -64,14 +57,14 @@ def test_a_refused_name_is_refused_in_words_as_branch_and_as_tag(clone):
 
 
 @pytest.mark.parametrize("name", ["x" * 244, "a" * 39, "a" * 41, "g" * 40, "a/-b", "head"])
-def test_what_is_nearly_refused_is_taken(clone, name):
-    assert f"ok {BRANCHES}{name}\n" in pushed(
-        clone, Command(ZERO, new_commit(clone), f"{BRANCHES}{name}")
-    )
+def test_what_is_nearly_refused_is_taken(clone, name, pushed, sha):
+    assert f"ok {BRANCHES}{name}\n" in pushed(clone, Command(ZERO, sha, f"{BRANCHES}{name}"))
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_one_that_was_made_before_the_rule_is_read_moved_and_deleted(api, clone, alice, name):
+def test_one_that_was_made_before_the_rule_is_read_moved_and_deleted(
+    api, clone, alice, name, pushed, sha
+):
     assert valid_branch_name(name)
     assert new_name_problem(name)
     repo, old, ref = clone.repo, clone.head("main"), f"{BRANCHES}{name}"
@@ -81,7 +74,6 @@ def test_one_that_was_made_before_the_rule_is_read_moved_and_deleted(api, clone,
     assert api(alice).get(f"{repo.api_path}/branches/{name}").gives()["sha"] == old
     assert revision(repo, name).sha == old
     call_command("check_repos")
-    sha = new_commit(clone)
     assert f"ok {ref}\n" in pushed(clone, Command(old, sha, ref))
     # Names in request bodies have the same length limit as new branches.
     status = 200 if len(name) <= MOST_BYTES else 422
@@ -102,9 +94,8 @@ A_BRANCH, A_TAG = "a branch has this name", "a tag has this name"
 PROTECTED = "a protected branch has this name, or may have it"
 
 
-def test_a_tag_is_not_named_like_a_branch_nor_a_branch_like_a_tag(clone):
+def test_a_tag_is_not_named_like_a_branch_nor_a_branch_like_a_tag(clone, pushed, sha):
     """`git fetch URL main` would fetch the tag."""
-    sha = new_commit(clone)
     report = pushed(clone, Command(ZERO, sha, f"{TAGS}main"), Command(ZERO, sha, f"{TAGS}v1"))
     assert f"ng {TAGS}main {A_BRANCH}\n" in report
     assert f"ok {TAGS}v1\n" in report
@@ -112,9 +103,10 @@ def test_a_tag_is_not_named_like_a_branch_nor_a_branch_like_a_tag(clone):
     assert f"ng {BRANCHES}v1 {A_TAG}\n" in report
 
 
-def test_a_tag_is_not_named_like_a_branch_in_other_letters_nor_a_branch_like_a_tag(clone, alice):
+def test_a_tag_is_not_named_like_a_branch_in_other_letters_nor_a_branch_like_a_tag(
+    clone, alice, pushed, sha
+):
     """On file systems that ignore case, git takes the tag `MAIN` for `main`."""
-    sha = new_commit(clone)
     create_protection(access=access_of(alice, clone.repo), branch="Release/*")
     names = ("MAIN", "Main", "É", "v1", "release/1")
     report = pushed(clone, *(Command(ZERO, sha, f"{TAGS}{name}") for name in names))
@@ -129,15 +121,13 @@ def test_a_tag_is_not_named_like_a_branch_in_other_letters_nor_a_branch_like_a_t
     assert f"ok {BRANCHES}MAIN\n" in report
 
 
-def test_names_are_compared_ignoring_case_in_a_push_of_many_refs_too(clone):
-    sha = new_commit(clone)
+def test_names_are_compared_ignoring_case_in_a_push_of_many_refs_too(clone, pushed, sha):
     names = ["MAIN", *(f"v{number}" for number in range(MOST_NAMED))]
     report = pushed(clone, *(Command(ZERO, sha, f"{TAGS}{name}") for name in names))
     assert f"ng {TAGS}MAIN {A_BRANCH}\n" in report and report.count("ok refs/") == MOST_NAMED
 
 
-def test_of_a_branch_and_a_tag_that_one_push_creates_the_branch_is_made(clone):
-    sha = new_commit(clone)
+def test_of_a_branch_and_a_tag_that_one_push_creates_the_branch_is_made(clone, pushed, sha):
     both = (Command(ZERO, sha, f"{TAGS}both"), Command(ZERO, sha, f"{BRANCHES}both"))
     for commands in (both, both[::-1]):
         report = pushed(clone, *commands)
@@ -146,15 +136,14 @@ def test_of_a_branch_and_a_tag_that_one_push_creates_the_branch_is_made(clone):
         pushed(clone, Command(sha, ZERO, f"{BRANCHES}both"))
 
 
-def test_a_name_that_another_push_is_about_to_give_is_taken(clone, alice):
-    sha = new_commit(clone)
+def test_a_name_that_another_push_is_about_to_give_is_taken(clone, alice, pushed, sha):
     open_journal(actor=alice, repo=clone.repo, moves=[(f"{TAGS}v1", ZERO, sha)])
     report = pushed(clone, Command(ZERO, sha, f"{BRANCHES}v1"))
     assert f"ng {BRANCHES}v1 {A_TAG}\n" in report
 
 
-def test_a_tag_is_not_named_like_a_protected_branch_that_need_not_exist(clone, alice):
-    by, sha = access_of(alice, clone.repo), new_commit(clone)
+def test_a_tag_is_not_named_like_a_protected_branch_that_need_not_exist(clone, alice, pushed, sha):
+    by = access_of(alice, clone.repo)
     for pattern in ("release/*", "stable", "*", "*/*"):
         create_protection(access=by, branch=pattern)
     names = ("release/1", "stable", "release/1/x", "v1")
@@ -165,9 +154,11 @@ def test_a_tag_is_not_named_like_a_protected_branch_that_need_not_exist(clone, a
         assert f"ok {TAGS}{name}\n" in report
 
 
-def test_what_was_named_alike_before_is_listed_and_can_be_deleted(clone, alice, capsys):
+def test_what_was_named_alike_before_is_listed_and_can_be_deleted(
+    clone, alice, capsys, pushed, sha
+):
     """The branch can be moved too. The tag cannot, because a moved tag could deceive people."""
-    sha, old = new_commit(clone), clone.head("main")
+    old = clone.head("main")
     refs = [f"{TAGS}main", f"{TAGS}stable", f"{BRANCHES}heads/main", f"{TAGS}MAIN", f"{TAGS}Stable"]
     push = open_journal(actor=alice, repo=clone.repo, moves=[(ref, ZERO, old) for ref in refs])
     for ref in refs:
@@ -193,10 +184,10 @@ def test_what_was_named_alike_before_is_listed_and_can_be_deleted(clone, alice, 
 
 
 def test_an_empty_repository_gets_no_default_branch_that_is_named_like_a_tag(
-    api, team_repo, alice, tmp_path
+    api, team_repo, alice, tmp_path, pushed, sha
 ):
     made = Clone(tmp_path / "clone", team_repo, alice)
-    assert f"ok {TAGS}v1\n" in pushed(made, Command(ZERO, new_commit(made), f"{TAGS}v1"))
+    assert f"ok {TAGS}v1\n" in pushed(made, Command(ZERO, sha, f"{TAGS}v1"))
     for branch in ("v1", "V1"):
         text = api(alice).put(team_repo.api_path, name="Api", slug="api", default_branch=branch)
         assert A_TAG in text.fails(422, "validation_failed")

@@ -17,7 +17,9 @@ from apps.repos.models import PushJournal
 from tests.git.scratch import push_body
 from tests.principals import access_of
 from tests.races import together
+from tests.repos.conftest import push_to
 from tests.repos.test_git_http import api_path, events_of, post
+from tests.repos.test_slow_pushes import in_two, with_connection_of_its_own
 
 pytestmark = pytest.mark.one_server
 
@@ -45,22 +47,17 @@ def test_a_protected_branch_is_created_and_then_pushed_to_by_nobody(server, path
 
 @pytest.mark.slow
 @pytest.mark.once
-def test_the_reason_is_printed_also_where_much_is_pushed(server, path, git):
+def test_the_reason_is_printed_also_where_much_is_pushed(server, path, ours):
     """git reads the answer only after it has sent everything, more than the server reads before."""
     protect(server, path)
-    ours = git()
-    ours.commit()
-    ours("push", "--quiet", ours.url, "main")
     (ours.folder / "noise").write_bytes(os.urandom(40_000_000))
     ours.commit()
     assert "main -> main (protected branch)" in ours.fails("push", ours.url, "main")
 
 
-def test_the_reason_stands_beside_each_refused_ref_and_the_others_move(server, path, git):
+def test_the_reason_stands_beside_each_refused_ref_and_the_others_move(server, path, ours):
     protect(server, path, "release/*")
-    ours = git()
-    ours.commit()
-    ours("push", "--quiet", ours.url, "main", "main:release/1", "main:release/2")
+    ours("push", "--quiet", ours.url, "main:release/1", "main:release/2")
     tip = ours.commit()
     refs = ("main", "main:release/1", "main:topic", ":release/2", "main:refs/notes/x")
     output = ours.fails("push", ours.url, *refs)
@@ -74,11 +71,8 @@ def test_the_reason_stands_beside_each_refused_ref_and_the_others_move(server, p
     assert ours("ls-remote", ours.url, MAIN).split()[0] == tip
 
 
-def test_an_atomic_push_with_a_protected_branch_moves_nothing(server, path, git):
+def test_an_atomic_push_with_a_protected_branch_moves_nothing(server, path, ours):
     protect(server, path)
-    ours = git()
-    ours.commit()
-    ours("push", "--quiet", ours.url, "main")
     ours.commit()
     output = ours.fails("push", "--atomic", ours.url, "main", "main:topic")
     assert "main -> main (protected branch)" in output
@@ -86,11 +80,9 @@ def test_an_atomic_push_with_a_protected_branch_moves_nothing(server, path, git)
     assert len(events_of(server, path)) == len(["repo", "protection", "branch"])
 
 
-def test_a_push_that_only_deletes_the_rest_is_carried_out(server, path, git):
+def test_a_push_that_only_deletes_the_rest_is_carried_out(server, path, ours):
     protect(server, path)
-    ours = git()
-    ours.commit()
-    ours("push", "--quiet", ours.url, "main", "main:topic")
+    ours("push", "--quiet", ours.url, "main:topic")
     ours.commit()
     output = ours.fails("push", ours.url, "main", ":topic")
     assert "main -> main (protected branch)" in output
@@ -112,12 +104,11 @@ def test_names_that_only_look_alike_are_open(server, path, git):
     assert "(a protected branch has this name, or may have it)" in output
 
 
-def test_a_command_that_moves_nothing_is_refused(server, path, git):
+def test_a_command_that_moves_nothing_is_refused(server, path, ours):
     """With two zeros git would delete the ref whatever its value."""
     protect(server, path)
-    ours = git()
-    tip = ours.commit()
-    ours("push", "--quiet", ours.url, "main", "main:topic")
+    tip = ours("rev-parse", "HEAD")
+    ours("push", "--quiet", ours.url, "main:topic")
     before = events_of(server, path)
     for ref in (MAIN, "refs/heads/topic", "refs/heads/absent"):
         for sha in (ZERO, tip):
@@ -127,11 +118,9 @@ def test_a_command_that_moves_nothing_is_refused(server, path, git):
     assert events_of(server, path) == before
 
 
-def test_a_branch_is_not_deleted_and_made_anew_by_one_push(server, path, git):
+def test_a_branch_is_not_deleted_and_made_anew_by_one_push(server, path, ours):
     protect(server, path)
-    ours = git()
-    first = ours.commit()
-    ours("push", "--quiet", ours.url, "main")
+    first = ours("rev-parse", "HEAD")
     new = ours.commit()
     lines = (f"{first} {ZERO} {MAIN}\0report-status", f"{ZERO} {new} {MAIN}")
     body = b"".join(pkt(line.encode()) for line in lines) + FLUSH
@@ -142,8 +131,12 @@ def test_a_branch_is_not_deleted_and_made_anew_by_one_push(server, path, git):
 # Protections that come and go while somebody pushes
 
 
-def body_of(other, old, new, ref=MAIN):
-    return push_body(other, [Command(old, new, ref)])
+def body_of(other, old, new):
+    return push_body(other, [Command(old, new, MAIN)])
+
+
+def push_main(repo, by, other, old, new):
+    return push_to(repo, by, other, Command(old, new, MAIN))
 
 
 def check_settled(repo):
@@ -156,21 +149,15 @@ def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
     team_repo, other, alice, bob
 ):
     first = other.commit({"a": b"1"})
-    receive(access=access_of(bob, team_repo), body=iter([body_of(other, ZERO, first)]))
+    push_main(team_repo, bob, other, ZERO, first)
     second, third = (other.commit({"a": b"%d" % n}, first) for n in (2, 3))
     whole = body_of(other, first, second)
 
-    def slowly():
-        yield whole[:-10]
-        try:
-            create_protection(access=access_of(alice, team_repo), branch="main")
-        finally:
-            connection.close()  # the connection of the thread that reads the body
-        yield whole[-10:]
-
-    assert b"ok refs/heads/main" in receive(access=access_of(bob, team_repo), body=slowly())
-    late = receive(access=access_of(bob, team_repo), body=iter([body_of(other, second, third)]))
-    assert b"ng refs/heads/main protected branch" in late
+    protect_main = partial(create_protection, access=access_of(alice, team_repo), branch="main")
+    slowly = with_connection_of_its_own(in_two(whole, -10, protect_main))
+    assert b"ok refs/heads/main" in receive(access=access_of(bob, team_repo), body=slowly)
+    late = push_main(team_repo, bob, other, second, third)
+    assert "ng refs/heads/main protected branch" in late
     assert team_repo.branch_sha("main") == second
     kinds = list(Event.objects.order_by("-id").values_list("kind", "actor__username")[:2])
     assert kinds == [("branch-pushed", "bob"), ("protection-created", "alice")]
@@ -183,7 +170,7 @@ def test_refs_are_compared_with_protections_before_the_lock(team_repo, other, al
     meanwhile hold.
     """
     first, second = (other.commit({"a": b"%d" % n}) for n in (1, 2))
-    receive(access=access_of(bob, team_repo), body=iter([body_of(other, ZERO, first)]))
+    push_main(team_repo, bob, other, ZERO, first)
     locked: list[bool] = []
 
     def protect_after_the_first_look(execute, sql, params, many, context):
@@ -195,10 +182,8 @@ def test_refs_are_compared_with_protections_before_the_lock(team_repo, other, al
         return result
 
     with connection.execute_wrapper(protect_after_the_first_look):
-        report = receive(
-            access=access_of(bob, team_repo), body=iter([body_of(other, first, second)])
-        )
-    assert b"ng refs/heads/main protected branch" in report
+        report = push_main(team_repo, bob, other, first, second)
+    assert "ng refs/heads/main protected branch" in report
     assert locked == [False, True, False, True]
     assert team_repo.branch_sha("main") == first
 
@@ -208,7 +193,7 @@ def test_a_repository_that_is_archived_meanwhile_takes_no_push(team_repo, other,
     first = other.commit({"a": b"1"})
     type(team_repo).objects.update(is_archived=True)
     with pytest.raises(Conflict, match="archived"):
-        receive(access=access_of(alice, team_repo), body=iter([body_of(other, ZERO, first)]))
+        push_main(team_repo, alice, other, ZERO, first)
     assert team_repo.git.refs() == {}
 
 
@@ -229,7 +214,7 @@ def test_of_two_pushes_that_create_a_protected_branch_one_wins(make, team_repo, 
 @pytest.mark.django_db(transaction=True)
 def test_a_push_and_a_protection_at_once_have_one_of_two_outcomes(team_repo, other, alice, bob):
     tip = other.commit({"a": b"0"})
-    receive(access=access_of(bob, team_repo), body=iter([body_of(other, ZERO, tip)]))
+    push_main(team_repo, bob, other, ZERO, tip)
     for number in range(6):
         new = other.commit({"a": b"%d" % (number + 1)}, tip)
         body = body_of(other, tip, new)

@@ -15,10 +15,7 @@ from tests.waiting import eventually
 
 
 @pytest.mark.one_server
-def test_a_line_of_the_log_names_repository_person_ref_and_reason(server, path, git):
-    ours = git()
-    ours.commit()
-    ours("push", "--quiet", ours.url, "main")
+def test_a_line_of_the_log_names_repository_person_ref_and_reason(server, path, ours):
     server.api("alice").post(f"{api_path(path)}/protections", branch="main").gives(201)
     ours.commit()
     ours.fails("push", ours.url, "main")
@@ -28,10 +25,7 @@ def test_a_line_of_the_log_names_repository_person_ref_and_reason(server, path, 
 
 
 @pytest.mark.one_server
-def test_a_line_of_the_log_says_why_a_whole_push_was_refused(server, path, git):
-    ours = git()
-    ours.commit()
-    ours("push", "--quiet", ours.url, "main")
+def test_a_line_of_the_log_says_why_a_whole_push_was_refused(server, path, ours):
     names = {"name": "archived", "slug": path.rpartition("/")[2]}
     server.api("alice").put(api_path(path), **names, is_archived=True).gives()
     ours.commit()

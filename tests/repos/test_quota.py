@@ -15,6 +15,7 @@ from apps.repos.http.push import receive
 from apps.repos.models import Repo
 from tests.git.scratch import push_body
 from tests.principals import access_of
+from tests.repos.conftest import push_to
 
 MAIN, SIDE = "refs/heads/main", "refs/heads/side"
 MIB = 1024 * 1024
@@ -25,13 +26,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def push(team_repo, other, alice):
     """`push((old, new, ref), …)`: push; return git's report."""
 
-    def whole(*moves):
-        body = push_body(other, [Command(*move) for move in moves])
-        return receive(
-            access=access_of(alice, Repo.objects.get(pk=team_repo.pk)), body=iter([body])
-        )
-
-    return whole
+    return lambda *moves: push_to(
+        Repo.objects.get(pk=team_repo.pk), alice, other, *(Command(*move) for move in moves)
+    ).encode()
 
 
 def noise(size):

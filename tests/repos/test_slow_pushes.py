@@ -26,19 +26,39 @@ from apps.repos.models import PushJournal, Repo
 from apps.repos.pushes import open_journal, reconcile, settle
 from apps.repos.rules import RefMove
 from apps.teams.models import Member, Role, Team
-from tests.git.scratch import Scratch, push_body
+from tests.git.scratch import push_body
 from tests.principals import access_of
+from tests.repos.conftest import push_to
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.django_db(transaction=True)
 MAIN, TOPIC = "refs/heads/main", "refs/heads/topic"
 
 
 @pytest.fixture
-def other(tmp_path):
-    """The repository of a person who pushes."""
-    other = Scratch(tmp_path / "other.git")
-    other.create()
-    return other
+def push(team_repo, other):
+    """`push(bob, old, new)`: a complete push of main."""
+
+    def whole(person, old, new):
+        assert f"ok {MAIN}" in push_to(team_repo, person, other, Command(old, new, MAIN))
+
+    return whole
+
+
+def commits(source, count):
+    """Different commits without parents."""
+    return [source.commit({"a": b"%d" % number}) for number in range(count)]
+
+
+def in_two(body, at, meanwhile):
+    """The body in two pieces, with a call between them."""
+    yield body[:at]
+    meanwhile()
+    yield body[at:]
+
+
+def leave():
+    raise BadRequest("malformed_request", "gone")
 
 
 def with_connection_of_its_own(body):
@@ -49,7 +69,6 @@ def with_connection_of_its_own(body):
         connection.close()
 
 
-@pytest.mark.django_db(transaction=True)
 def test_what_git_has_done_is_written_down_though_the_body_has_no_end(team_repo, other, bob):
     """Otherwise the client could keep rows and git different for any time."""
     new = other.commit({"a": b"1"})
@@ -65,7 +84,6 @@ def test_what_git_has_done_is_written_down_though_the_body_has_no_end(team_repo,
     assert b"ok refs/heads/main" in receive(access=access_of(bob, team_repo), body=body)
 
 
-@pytest.mark.django_db(transaction=True)
 def test_a_body_that_never_ends_is_read_for_no_longer_than_a_minute(
     team_repo, other, bob, monkeypatch
 ):
@@ -83,37 +101,24 @@ def test_a_body_that_never_ends_is_read_for_no_longer_than_a_minute(
         assert next(taken) < streams.DROPPED
 
 
-@pytest.mark.django_db(transaction=True)
 def test_a_client_that_leaves_while_it_sends_moves_nothing(team_repo, other, bob):
     body = push_body(other, [Command(ZERO, other.commit({"a": b"1"}), MAIN)])
-
-    def broken():
-        yield body[:-10]
-        raise BadRequest("malformed_request", "gone")
-
     with pytest.raises(BadRequest, match="gone"):
-        receive(access=access_of(bob, team_repo), body=broken())
+        receive(access=access_of(bob, team_repo), body=in_two(body, -10, leave))
     assert team_repo.git.refs() == {}
     assert not PushJournal.objects.exists()
 
 
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("begins", ["at a commit", "without the branch"])
 def test_a_ref_that_moves_away_and_back_meanwhile_is_moved_by_whom_it_is(
     team_repo, other, alice, bob, begins
 ):
     """Otherwise the move would not be recorded, and its pusher could approve it."""
-    here, away, new = (other.commit({"a": b"%d" % number}) for number in range(3))
+    here, away, new = commits(other, 3)
 
     def push(person, old, new, meanwhile=lambda: None, ref=TOPIC):
         body = push_body(other, [Command(old, new, ref)])
-
-        def slowly():
-            yield body[:-10]
-            meanwhile()
-            yield body[-10:]
-
-        whole = with_connection_of_its_own(slowly())
+        whole = with_connection_of_its_own(in_two(body, -10, meanwhile))
         assert f"ok {ref}".encode() in receive(access=access_of(person, team_repo), body=whole)
 
     push(alice, ZERO, here, ref=MAIN)  # the first branch cannot be deleted
@@ -133,19 +138,13 @@ def test_a_ref_that_moves_away_and_back_meanwhile_is_moved_by_whom_it_is(
     assert (last.actor, last.data["after"]) == (bob, new)
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_push_onto_one_that_is_not_written_down_yet_is_its_pushers(team_repo, other, alice, bob):
+def test_a_push_onto_one_that_is_not_written_down_yet_is_its_pushers(
+    team_repo, other, push, alice, bob
+):
     """The step was overtaken, but without it nothing leads to the last one."""
-    here, away, new, newer = (other.commit({"a": b"%d" % number}) for number in range(4))
-
-    def push(person, old, new):
-        body = push_body(other, [Command(old, new, MAIN)])
-        assert b"ok refs/heads/main" in receive(
-            access=access_of(person, team_repo), body=iter([body])
-        )
-
+    here, away, new, newer = commits(other, 4)
     push(alice, ZERO, here)
-    slow = open_journal(actor=bob, repo=team_repo, moves=[(MAIN, here, new)])
+    slow = journal_of_a_push(team_repo, bob, here, new)
     push(alice, here, away)
     push(alice, away, here)
     team_repo.git.fetch_objects(other, new)
@@ -159,24 +158,11 @@ def test_a_push_onto_one_that_is_not_written_down_yet_is_its_pushers(team_repo, 
     assert (last.actor, last.data["before"], last.data["after"]) == (bob, new, newer)
 
 
-@pytest.fixture
-def push(team_repo, other):
-    """`push(bob, old, new)`: a complete push of main."""
-
-    def whole(person, old, new):
-        body = push_body(other, [Command(old, new, MAIN)])
-        said = receive(access=access_of(person, team_repo), body=iter([body]))
-        assert b"ok refs/heads/main" in said
-
-    return whole
-
-
-@pytest.mark.django_db(transaction=True)
 def test_a_step_that_is_still_to_come_keeps_its_person(team_repo, other, push, alice, bob):
     """The ref moves away and back before git makes the step, and another push settles it."""
-    here, away, new = (other.commit({"a": b"%d" % number}) for number in range(3))
+    here, away, new = commits(other, 3)
     push(alice, ZERO, here)
-    slow = open_journal(actor=bob, repo=team_repo, moves=[(MAIN, here, new)])
+    slow = journal_of_a_push(team_repo, bob, here, new)
     push(alice, here, away)
     push(alice, away, here)
     team_repo.git.fetch_objects(other, new)
@@ -189,10 +175,9 @@ def test_a_step_that_is_still_to_come_keeps_its_person(team_repo, other, push, a
     assert not PushJournal.objects.exists()
 
 
-@pytest.mark.django_db(transaction=True)
 def test_steps_that_are_still_to_come_are_no_way_there_and_back(team_repo, other, push, alice, bob):
     """Each begins at the ref's value, but git has made neither."""
-    here, away, there = (other.commit({"a": b"%d" % number}) for number in range(3))
+    here, away, there = commits(other, 3)
     push(alice, ZERO, here)
     open_journal(actor=bob, repo=team_repo, moves=[(MAIN, here, there)])
     push(alice, here, away)
@@ -206,12 +191,11 @@ def test_steps_that_are_still_to_come_are_no_way_there_and_back(team_repo, other
     assert {move.actor for move in moves} == {alice}
 
 
-@pytest.mark.django_db(transaction=True)
 def test_refused_steps_there_and_back_are_no_moves(team_repo, other, push, alice, bob):
     """Two people push the same there and back again. git refuses the later ones, and the pushes
     are settled before these end.
     """
-    here, away = (other.commit({"a": b"%d" % number}) for number in range(2))
+    here, away = commits(other, 2)
     push(alice, ZERO, here)
     team_repo.git.fetch_objects(other, away)
     there, refused = (journal_of_a_push(team_repo, who, here, away) for who in (alice, bob))
@@ -219,20 +203,17 @@ def test_refused_steps_there_and_back_are_no_moves(team_repo, other, push, alice
     back, refused_too = (journal_of_a_push(team_repo, who, away, here) for who in (alice, bob))
     assert team_repo.git.update_ref(MAIN, here, away)
     for old, new, id in ((away, here, back), (here, away, there)):
-        step = [RefMove(team_repo, MAIN, old, new, alice)]
-        assert settle(repo=team_repo, push=id, own=step, reported={MAIN: True}) == set()
+        assert settled(team_repo, id, alice, old, new) == set()
     for old, new, id in ((away, here, refused_too), (here, away, refused)):
-        step = [RefMove(team_repo, MAIN, old, new, bob)]
-        assert settle(repo=team_repo, push=id, own=step, reported={MAIN: False}) == set()
+        assert settled(team_repo, id, bob, old, new, is_moved=False) == set()
     moves = Event.objects.filter(kind="branch-pushed").order_by("id")
     assert [(move.actor, move.data["after"]) for move in moves] == [(alice, away), (alice, here)]
     assert not PushJournal.objects.exists()
 
 
-@pytest.mark.django_db(transaction=True)
 def test_a_move_that_git_has_reported_is_its_pushers(team_repo, other, push, alice, bob):
     """Also if an equal step of somebody else was in the journal before, and if the ref is back."""
-    here, away = (other.commit({"a": b"%d" % number}) for number in range(2))
+    here, away = commits(other, 2)
     push(alice, ZERO, here)
     team_repo.git.fetch_objects(other, away)
     journal_of_a_push(team_repo, alice, here, away)
@@ -240,28 +221,31 @@ def test_a_move_that_git_has_reported_is_its_pushers(team_repo, other, push, ali
     assert team_repo.git.update_ref(MAIN, away, here)
     journal_of_a_push(team_repo, alice, away, here)
     assert team_repo.git.update_ref(MAIN, here, away)
-    step = [RefMove(team_repo, MAIN, here, away, bob)]
-    assert settle(repo=team_repo, push=there, own=step, reported={MAIN: True}) == set()
+    assert settled(team_repo, there, bob, here, away) == set()
     moves = Event.objects.filter(kind="branch-pushed").order_by("id")
     assert [(move.actor, move.data["after"]) for move in moves] == [(bob, away), (alice, here)]
 
 
-@pytest.mark.django_db(transaction=True)
 def test_a_move_that_cannot_be_recorded_in_order_is_not_acknowledged(
     team_repo, other, push, alice, bob
 ):
     """Its push was reported after a later one was settled."""
-    here, away, new = (other.commit({"a": b"%d" % number}) for number in range(3))
+    here, away, new = commits(other, 3)
     push(alice, ZERO, here)
     late = journal_of_a_push(team_repo, bob, here, away)
     push(alice, here, new)
-    step = [RefMove(team_repo, MAIN, here, away, bob)]
-    assert settle(repo=team_repo, push=late, own=step, reported={MAIN: True}) == {MAIN}
+    assert settled(team_repo, late, bob, here, away) == {MAIN}
     assert not Event.objects.filter(actor=bob).exists()
 
 
 def journal_of_a_push(repo, by, old, new):
     return open_journal(actor=by, repo=repo, moves=[(MAIN, old, new)])
+
+
+def settled(repo, push, by, old, new, *, is_moved=True):
+    """Settle a push of main that git has reported; return the doubted refs."""
+    own, reported = [RefMove(repo, MAIN, old, new, by)], {MAIN: is_moved}
+    return settle(repo=repo, push=push, own=own, reported=reported)
 
 
 LOSSES = {
@@ -302,37 +286,23 @@ def access_by_token(make, person):
     return open_repo(principal, "teams/acme", "api", needs=Level.WRITE, writing=True)
 
 
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_push_is_refused_if_its_right_is_lost_before_it_is_accepted(
     make, team_repo, other, bob, loss
 ):
     body = push_body(other, [Command(ZERO, other.commit({"a": b"1"}), MAIN)])
     lose, answer = LOSSES[loss]
-
-    def slowly():
-        yield body[:10]
-        lose()
-        yield body[10:]
-
     with pytest.raises(ApiError) as caught:
-        receive(access=access_by_token(make, bob), body=slowly())
+        receive(access=access_by_token(make, bob), body=in_two(body, 10, lose))
     assert (caught.value.status, caught.value.code) == answer
     assert team_repo.git.refs() == {}
     assert not PushJournal.objects.exists()
 
 
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_push_that_was_accepted_before_is_carried_out(make, team_repo, other, bob, loss):
     body = push_body(other, [Command(ZERO, other.commit({"a": b"1"}), MAIN)])
-
-    def slowly():
-        yield body[:-10]
-        LOSSES[loss][0]()
-        yield body[-10:]
-
-    whole = with_connection_of_its_own(slowly())
+    whole = with_connection_of_its_own(in_two(body, -10, LOSSES[loss][0]))
     assert b"ok refs/heads/main" in receive(access=access_by_token(make, bob), body=whole)
     assert team_repo.refs.get().pushed_by == bob
     assert not PushJournal.objects.exists()
@@ -349,34 +319,27 @@ def large_push(other):
     return push_body(other, [Command(ZERO, other.commit({"a": noise}), MAIN)])
 
 
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("sent", [-10, 200_000])
 def test_a_client_that_leaves_while_it_sends_leaves_nothing_on_disk(team_repo, other, bob, sent):
-    body = large_push(other)
-
-    def broken():
-        yield body[:sent]
+    def disconnect():
         eventually(lambda: quarantines(team_repo))
-        raise BadRequest("malformed_request", "gone")
+        leave()
 
     with pytest.raises(BadRequest, match="gone"):
-        receive(access=access_of(bob, team_repo), body=broken())
+        receive(access=access_of(bob, team_repo), body=in_two(large_push(other), sent, disconnect))
     assert not quarantines(team_repo)
 
 
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_a_git_that_is_killed_leaves_nothing_on_disk(team_repo, other, bob, ending):
     """By a system without free memory, or at the deadline of the push."""
-    body = large_push(other)
 
-    def slow():
-        yield body[:200_000]
+    def kill():
         eventually(lambda: quarantines(team_repo))
         os.kill(receiver_of(team_repo), ending)
-        yield body[200_000:]
 
-    receive(access=access_of(bob, team_repo), body=slow())
+    body = in_two(large_push(other), 200_000, kill)
+    receive(access=access_of(bob, team_repo), body=body)
     assert not quarantines(team_repo)
     assert team_repo.git.refs() == {}
 
@@ -391,19 +354,15 @@ def receiver_of(repo):
     raise AssertionError("no push is under way")
 
 
-@pytest.mark.django_db(transaction=True)
 def test_a_push_that_ends_leaves_the_objects_of_another_one_alone(team_repo, other, alice, bob):
-    body = large_push(other)
     killed = abandoned_quarantine(team_repo, "killed")
 
-    def slow():
-        yield body[:200_000]
+    def remove_both():
         eventually(lambda: len(quarantines(team_repo)) == 2)
         assert team_repo.git.remove_quarantines() == 0
-        yield body[200_000:]
 
-    report = receive(access=access_of(bob, team_repo), body=slow())
-    assert b"ok refs/heads/main" in report
+    body = in_two(large_push(other), 200_000, remove_both)
+    assert b"ok refs/heads/main" in receive(access=access_of(bob, team_repo), body=body)
     assert quarantines(team_repo) == [killed]
     assert team_repo.git.remove_quarantines() == 1
 

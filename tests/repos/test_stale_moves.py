@@ -12,6 +12,7 @@ from apps.repos.models import PushJournal
 from apps.repos.pushes import open_journal, reconcile
 from tests.git.scratch import Scratch, push_body
 from tests.principals import access_of
+from tests.repos.conftest import push_to
 
 NOWHERE = "d" * 40
 
@@ -53,8 +54,7 @@ def disk_is_behind(clone):
 
 def pushed(repo, by, command: Command) -> str:
     """The report of a push of a commit that the server already has."""
-    body = push_body(Scratch(repo.git.path), [command])
-    return receive(access=access_of(by, repo), body=iter([body])).decode()
+    return push_to(repo, by, Scratch(repo.git.path), command)
 
 
 REASON = "fetch first: the ref has moved"
@@ -145,19 +145,16 @@ def test_an_atomic_push_with_an_outdated_move_moves_nothing(clone, disk_is_behin
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("kind", ["creates", "moves", "deletes"])
 def test_a_push_that_git_sends_again_by_itself_leaves_no_step_in_the_journal(
-    team_repo, alice, tmp_path, kind
+    team_repo, other, alice, kind
 ):
     """curl repeats a POST when a kept-alive connection breaks without an answer. The first push may
     end after the second has read the disk and before it takes the lock.
     """
-    other = Scratch(tmp_path / "other.git")
-    other.create()
     first, second = other.commit({"a": b"1"}), other.commit({"a": b"2"})
     old, new = {"creates": (ZERO, first), "moves": (first, second), "deletes": (first, ZERO)}[kind]
     by = access_of(alice, team_repo)
     for name in ("main", "topic") if kind != "creates" else ("main",):
-        body = push_body(other, [Command(ZERO, first, f"refs/heads/{name}")])
-        receive(access=by, body=iter([body]))
+        push_to(team_repo, alice, other, Command(ZERO, first, f"refs/heads/{name}"))
     ref = "refs/heads/side" if kind == "creates" else "refs/heads/topic"
     body = push_body(other, [Command(old, new, ref)])
     request, _ = read_commands(iter([body]))
@@ -169,13 +166,11 @@ def test_a_push_that_git_sends_again_by_itself_leaves_no_step_in_the_journal(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_move_back_to_what_is_stored_is_none_that_was_sent_again(team_repo, alice, tmp_path):
+def test_a_move_back_to_what_is_stored_is_none_that_was_sent_again(team_repo, other, alice):
     """A push that is not settled yet has moved the ref away."""
-    other = Scratch(tmp_path / "other.git")
-    other.create()
     first, second = other.commit({"a": b"1"}), other.commit({"a": b"2"})
     by = access_of(alice, team_repo)
-    receive(access=by, body=iter([push_body(other, [Command(ZERO, first, "refs/heads/main")])]))
+    push_to(team_repo, alice, other, Command(ZERO, first, "refs/heads/main"))
     open_journal(actor=alice, repo=team_repo, moves=[("refs/heads/main", first, second)])
     team_repo.git.fetch_objects(other, second)
     assert team_repo.git.update_ref("refs/heads/main", second, first)

@@ -15,16 +15,13 @@ from apps.repos import jobs, tips
 from apps.repos.actions import create_fork
 from apps.repos.models import BRANCHES, TAGS, UNREAD, Ref, Repo
 from apps.repos.pushes import reconcile
+from tests.dying import Killed
 from tests.git.stand_ins import slow_git
 from tests.gitclient import Clone
 from tests.principals import access_of, space_access_of
 from tests.tips import check_tips
 
 HEAD = f"{BRANCHES}main"
-
-
-class Killed(BaseException):
-    """Raised where the process dies."""
 
 
 def die(*_: object) -> None:

@@ -50,12 +50,17 @@ def url_of(server: Server, name: str, content: bytes) -> str:
     return url
 
 
-@pytest.mark.parametrize("name", DOWNLOADED)
-def test_what_could_run_is_downloaded(shown, name):
+def watched(shown: tuple[Server, Page], name: str, content: bytes) -> tuple[Page, str, list[str]]:
+    """The window, the address of a new upload, and the requests of the window from now on."""
     server, page = shown
-    url = url_of(server, name, DOWNLOADED[name])
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
+    return page, url_of(server, name, content), asked
+
+
+@pytest.mark.parametrize("name", DOWNLOADED)
+def test_what_could_run_is_downloaded(shown, name):
+    page, url, asked = watched(shown, name, DOWNLOADED[name])
     with page.expect_download() as download, pytest.raises(Error, match="Download is starting"):
         page.goto(url)
     assert download.value.suggested_filename == name
@@ -65,10 +70,7 @@ def test_what_could_run_is_downloaded(shown, name):
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_picture_is_shown_and_what_is_hidden_in_it_does_not_run(shown, name):
-    server, page = shown
-    url = url_of(server, name, SHOWN[name])
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    page, url, asked = watched(shown, name, SHOWN[name])
     page.goto(url)
     assert page.evaluate("document.contentType").startswith("image/")
     assert page.locator("img").count() == 1

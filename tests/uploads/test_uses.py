@@ -46,6 +46,12 @@ def by(open_repo, alice):
 
 
 @pytest.fixture
+def thread(make, open_repo, alice, upload):
+    """alice's thread, which refers to carol's upload."""
+    return make.thread(open_repo, by=alice, body=address(upload))
+
+
+@pytest.fixture
 def readable(api, upload, carol):
     return lambda: api(carol).get(f"/uploads/{upload.uuid}").status == 200
 
@@ -62,8 +68,7 @@ def test_what_no_text_refers_to_goes_after_a_day(upload, swept, readable, make, 
     assert not readable()
 
 
-def test_a_thread_keeps_it_until_it_is_deleted(upload, swept, readable, make, open_repo, alice, by):
-    thread = make.thread(open_repo, by=alice, body=address(upload))
+def test_a_thread_keeps_it_until_it_is_deleted(upload, swept, readable, thread, by):
     assert not swept(upload)
     threads.update_thread(access=by, thread=thread, body="Never mind.")
     assert not swept(upload)  # the first version still refers to it
@@ -77,11 +82,8 @@ def test_a_reply_keeps_it_until_it_is_deleted(
     upload, swept, readable, make, open_repo, alice, by, where
 ):
     url = address(upload).partition("(")[2].partition(")")[0]
-    text = (
-        {"body": address(upload)}
-        if where == "body"
-        else {"links": [{"kind": "url", "target": url}]}
-    )
+    links = [{"kind": "url", "target": url}]
+    text = {"body": address(upload)} if where == "body" else {"links": links}
     thread = make.thread(open_repo, by=alice)
     reply = make.reply(thread, by=alice)
     assert not Upload.objects.get().is_used
@@ -93,10 +95,7 @@ def test_a_reply_keeps_it_until_it_is_deleted(
     assert swept(upload)
 
 
-def test_a_deleted_thread_takes_those_of_its_replies_along(
-    upload, swept, make, open_repo, alice, by
-):
-    thread = make.thread(open_repo, by=alice, body=address(upload))
+def test_a_deleted_thread_takes_those_of_its_replies_along(upload, swept, make, thread, alice, by):
     for _ in range(2):
         make.reply(thread, by=alice, body=address(upload))
     threads.delete_thread(access=by, thread=thread)
@@ -167,9 +166,9 @@ def test_nobody_else_can_end_what_waits_for_the_text_of_who_uploaded_it(
 
 
 def test_what_its_own_person_never_used_goes_after_its_first_day(
-    upload, swept, readable, make, open_repo, alice, by
+    upload, swept, readable, thread, by
 ):
-    threads.delete_thread(access=by, thread=make.thread(open_repo, by=alice, body=address(upload)))
+    threads.delete_thread(access=by, thread=thread)
     assert swept(upload)
     assert not readable()
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from threading import Thread
-from types import TracebackType
 from typing import IO, Self, cast
 from uuid import UUID
 
@@ -38,6 +37,7 @@ from apps.git.protocol import (
     with_refusals,
 )
 from apps.git.refs import new_name_problem, valid_ref_name
+from apps.git.repo import MOST_PUSHED
 from apps.git.run import GitProcess, ends_well, kill_group
 from apps.repos import quota
 from apps.repos.access import RepoAccess
@@ -70,10 +70,9 @@ logger = logging.getLogger(__name__)
 def receive(*, access: RepoAccess, body: Iterator[bytes]) -> bytes:
     """Carry out a push; return the report that `git push` prints.
 
-    `body` yields the request. Errors: 400 for a malformed push, 403 if all refs are refused and the
-    client reads no report, 503 while the command lists of
-    other pushes fill the memory, those of `accept_refs`, and those that the server raises if the
-    client disconnects. Even then, refs that git has moved get their rows.
+    Errors: 400 for a malformed push, 403 if all refs are refused and the client reads no report,
+    503 while the command lists of other pushes fill the memory, those of `accept_refs`, and those
+    of the server if the client disconnects. Even then, refs that git has moved get their rows.
     """
     with body_memory.hold(f"person:{access.principal.person_id}") as hold:
         request, rest = read_commands(reserve_memory(body, hold))
@@ -81,10 +80,7 @@ def receive(*, access: RepoAccess, body: Iterator[bytes]) -> bytes:
 
 
 def refuse_all(body: Iterator[bytes], error: ApiError, caller: str) -> bytes:
-    """Refuse every ref of a push because of `error`; return the report that `git push` prints.
-
-    Errors: 400 for a malformed push, 503 as in `receive`, `error` if the client reads no report.
-    """
+    """Refuse every ref of a push; return the report. `error` if the client reads none, 400, 503."""
     with body_memory.hold(caller) as hold:
         request, _ = read_commands(reserve_memory(body, hold))
         drop(body)
@@ -118,7 +114,7 @@ def carry_out(
     push, refused = accept_refs(access, request, stale_moves(repo, request) | too_much)
     give_back_connection()
     if refused:
-        log_refused(access, refused)
+        logger.info("Refused push to %s by %s: %s", repo.path, actor, listed(refused))
     if push is None:
         drop(body)
         if not request.wants_report:
@@ -130,7 +126,7 @@ def carry_out(
     reported: dict[str, bool] = {}
     with Feeder(commands + rest, body) as feeder:
         try:
-            answer = run(repo, feeder, quota.most_of_push(left))
+            answer = run(repo, feeder, left if 0 < left < MOST_PUSHED else None)
             reported = reported_refs(answer, sideband=request.sideband)
             if UNPACKED in answer or not request.wants_report:
                 quota.add_pushed(repo, feeder.sent)
@@ -142,11 +138,6 @@ def carry_out(
     if not refused or not request.wants_report:
         return answer
     return with_refusals(answer, refused.items(), sideband=request.sideband)
-
-
-def log_refused(access: RepoAccess, refused: dict[str, str]) -> None:
-    """Log one line about the refused refs."""
-    logger.info("Refused push to %s by %s: %s", access.repo.path, access.user, listed(refused))
 
 
 def listed(refused: dict[str, str]) -> str:
@@ -161,45 +152,33 @@ def accept_refs(
 ) -> tuple[UUID | None, dict[str, str]]:
     """Choose the refs that may move, and write their moves to the journal.
 
-    Returns the push's id, None if no ref may move, and the refused refs with the reasons.
-
-    A push may have thousands of refs, so they are compared with the protections before the lock is
-    taken. If the protections have changed when it is taken, it is released, and they are compared
-    again. Under the lock the remaining refs are compared with the stored heads.
-    Errors: 401, 403, 404, 409 `repo_archived`.
+    Returns the push's id, None if no ref may move, and the refused refs with the reasons. Thousands
+    of refs are compared with the protections before the lock is taken, and again if these have
+    changed by then. Errors: 401, 403, 404, 409 `repo_archived`.
     """
+    repo = access.repo
     while True:
-        protected = patterns(access.repo)
+        protected = patterns(repo)
         refused = refusals(request, protected, stale)
         with transaction.atomic():
-            now = locked_and_renewed(access)
-            if patterns(access.repo) == protected:
+            # Protecting a branch takes the same lock. A push accepted before that is carried out
+            # (docs/protections.md).
+            lock(repo)
+            now = access.renewed()  # the request may have been slow
+            now.require_change(Level.WRITE)
+            if patterns(repo) == protected:
                 others = [command for command in request.commands if command.ref not in refused]
-                late = name_clashes(access.repo, others) | outdated_moves(access.repo, others)
-                late |= moved_meanwhile(access.repo, others)
+                # The journal is ordered by these locks, so each step in it says where the ref was.
+                present = repo.git.some_refs([c.ref for c in others if c.old != ZERO])
+                late = name_clashes(repo, others) | outdated_moves(repo, others)
+                late |= not_at_old_value(others, present)
                 refused = all_or_none(request, refused | late)
                 moves = [(c.ref, c.old, c.new) for c in others if c.ref not in refused]
-                push = (
-                    open_journal(actor=now.user, repo=access.repo, moves=moves) if moves else None
-                )
+                push = open_journal(actor=now.user, repo=repo, moves=moves) if moves else None
                 return push, refused
 
 
-def locked_and_renewed(access: RepoAccess) -> RepoAccess:
-    """Lock the repository, and check again that the caller may push: the request may have been
-    slow.
-
-    Protecting a branch takes the same lock. A push accepted before that is carried out
-    (docs/protections.md).
-    """
-    lock(access.repo)
-    now = access.renewed()
-    now.require_change(Level.WRITE)
-    return now
-
-
 def patterns(repo: Repo) -> list[str]:
-    """The patterns of the repository's protected branches."""
     return list(repo.protections.order_by("id").values_list("branch", flat=True))
 
 
@@ -217,28 +196,14 @@ def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
 
 def stale_moves(repo: Repo, request: PushRequest) -> dict[str, str]:
     """Refs that are not at the old value which the push names, with the reason for refusing them.
-
     git itself compares the old value of a deletion only if it has that object.
     """
-    moved = [command for command in request.commands if command.old != ZERO]
-    present = repo.git.refs() if moved else {}
-    return not_at_old_value(moved, present)
+    moves_any = any(command.old != ZERO for command in request.commands)
+    return not_at_old_value(request.commands, repo.git.refs() if moves_any else {})
 
 
-def moved_meanwhile(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
-    """Refs that have left their old value since `stale_moves` has read the disk.
-
-    The caller holds the repository's lock. The journal is ordered by these locks, so each step in
-    it says where the ref was: see `find_chain`.
-    """
-    moved = [command for command in commands if command.old != ZERO]
-    present = repo.git.some_refs([command.ref for command in moved])
-    return not_at_old_value(moved, present)
-
-
-def not_at_old_value(moved: Sequence[Command], present: Mapping[str, str]) -> dict[str, str]:
-    stale = [command for command in moved if present.get(command.ref) != command.old]
-    return {command.ref: STALE for command in stale}
+def not_at_old_value(commands: Sequence[Command], present: Mapping[str, str]) -> dict[str, str]:
+    return {c.ref: STALE for c in commands if c.old != ZERO and present.get(c.ref) != c.old}
 
 
 def outdated_moves(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
@@ -258,7 +223,10 @@ def outdated_moves(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
     differing = [c for c in commands if stored.get(c.ref, ZERO) != c.old]
     if not differing:
         return {}
-    steps = open_steps(repo, [command.ref for command in differing])
+    names = [command.ref for command in differing]
+    journal, steps = journal_of(repo), defaultdict[str, list[PushJournal]](list)
+    for step in journal.filter(full_name__in=names) if len(names) <= MOST_NAMED else journal:
+        steps[step.full_name].append(step)
     # A step in the journal may have moved the ref away, and this push moves it back.
     resent = {c.ref for c in differing if stored.get(c.ref, ZERO) == c.new and not steps[c.ref]}
     unexplained = [
@@ -274,21 +242,12 @@ def outdated_moves(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
     return outdated | dict.fromkeys(resent, STALE)
 
 
-def open_steps(repo: Repo, names: Sequence[str]) -> dict[str, list[PushJournal]]:
-    """The journal's steps of these refs, by ref."""
-    journal, steps = journal_of(repo), defaultdict[str, list[PushJournal]](list)
-    for step in journal.filter(full_name__in=names) if len(names) <= MOST_NAMED else journal:
-        steps[step.full_name].append(step)
-    return steps
-
-
 def refusals(
     request: PushRequest, protected: Sequence[str], stale: dict[str, str]
 ) -> dict[str, str]:
-    """The refs that may not move, with the reasons: all of them if one is and the push is atomic.
+    """The refs that may not move, with the reasons. `protected`: patterns of protected branches.
 
-    `protected`: the patterns of the protected branches. Refs beyond `MOST_REFS` are refused without
-    being compared with them.
+    Refs beyond `MOST_REFS` are refused without being compared with them.
     """
     commands, globs = request.commands, [glob(pattern) for pattern in protected]
     for_tags = [glob(pattern.lower()) for pattern in protected if names_branches(pattern)]
@@ -297,7 +256,9 @@ def refusals(
     refused |= {command.ref: TOO_MANY for command in others[MOST_REFS:]}
     for command in others[:MOST_REFS]:
         name = short_name(command.ref)
-        if changes_branch(command) and any(pattern.fullmatch(name) for pattern in globs):
+        # A protected branch may be created: git checks that it does not exist.
+        changes_branch = command.ref.startswith(BRANCHES) and not command.creates
+        if changes_branch and any(pattern.fullmatch(name) for pattern in globs):
             refused[command.ref] = "protected branch"
         if sets_tag(command) and any(pattern.fullmatch(name.lower()) for pattern in for_tags):
             refused[command.ref] = "a protected branch has this name, or may have it"
@@ -311,16 +272,7 @@ def all_or_none(request: PushRequest, refused: dict[str, str]) -> dict[str, str]
     return refused
 
 
-def changes_branch(command: Command) -> bool:
-    """Whether the command moves or deletes a branch, which protection forbids.
-
-    A protected branch may be created: git checks that it does not exist.
-    """
-    return command.ref.startswith(BRANCHES) and not command.creates
-
-
 def sets_tag(command: Command) -> bool:
-    """Whether the command creates or moves a tag."""
     return command.ref.startswith(TAGS) and not command.deletes
 
 
@@ -335,8 +287,16 @@ def name_clashes(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
     refs = [c.ref for c in commands if sets_tag(c) or (c.creates and c.ref.startswith(BRANCHES))]
     if not refs:
         return {}
-    taken = {name.lower() for name in names_like(repo, [twin(ref) for ref in refs])}
-    taken |= {ref.lower() for ref in refs if ref.startswith(BRANCHES)}
+    names = [twin(ref) for ref in refs]
+    heads, steps = repo.refs.all(), journal_of(repo).exclude(new=ZERO)
+    if len(names) <= MOST_NAMED:
+        # The database's `Lower` may ignore the case of ASCII letters alone.
+        equal = Q(full_name__in=names) | Q(folded__in=[name.lower() for name in names])
+        heads = heads.alias(folded=Lower("full_name")).filter(equal)
+        steps = steps.alias(folded=Lower("full_name")).filter(equal)
+    taken = {ref.lower() for ref in refs if ref.startswith(BRANCHES)}
+    for rows in (heads, steps):
+        taken |= {name.lower() for name in rows.values_list("full_name", flat=True)}
     return {
         ref: f"a {'tag' if ref.startswith(BRANCHES) else 'branch'} has this name"
         for ref in refs
@@ -344,24 +304,8 @@ def name_clashes(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
     }
 
 
-def names_like(repo: Repo, names: Sequence[str]) -> set[str]:
-    """The names of refs that exist, or that a push is about to create, among which are all that
-    equal one of `names`, ignoring the case of ASCII letters.
-    """
-    heads, steps = repo.refs.all(), journal_of(repo).exclude(new=ZERO)
-    if len(names) <= MOST_NAMED:
-        equal = Q(full_name__in=names) | Q(folded__in=[name.lower() for name in names])
-        heads = heads.alias(folded=Lower("full_name")).filter(equal)
-        steps = steps.alias(folded=Lower("full_name")).filter(equal)
-    return {*heads.values_list("full_name", flat=True), *steps.values_list("full_name", flat=True)}
-
-
 def reason_against(command: Command) -> str | None:
-    """The reason why nobody may move this ref, apart from protections; None if it may move.
-
-    A command with equal old and new values is refused: git takes two zeros as "delete the ref,
-    whatever its object".
-    """
+    """The reason why nobody may move this ref, apart from protections; None if it may move."""
     if not command.ref.startswith((BRANCHES, TAGS)):
         return "only branches and tags can be pushed"
     # A ref from before this rule can be deleted.
@@ -371,15 +315,15 @@ def reason_against(command: Command) -> str | None:
         return problem
     if not valid_ref_name(command.ref):
         return "this name is not allowed"
+    # git takes two zeros as "delete the ref, whatever its object".
     return "old and new are the same" if command.old == command.new else None
 
 
 class Feeder:
-    """Writes a push to git in a thread as it arrives. git may end before the body does, and its
-    moves are recorded at once.
+    """Writes a push to git in a thread as it arrives. git may end before the body does: its moves
+    are recorded at once, and the rest is dropped, so that the client gets the report.
 
-    Bytes that git does not read are dropped, so that the client gets the report. Leaving the `with`
-    block waits for the thread, and raises the error of the body.
+    Leaving the `with` block waits for the thread, and raises the error of the body.
     """
 
     def __init__(self, beginning: bytes, body: Iterator[bytes]) -> None:
@@ -392,15 +336,10 @@ class Feeder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self.thread is not None:
             self.thread.join()
-        if self.error is not None and error is None:
+        if self.error is not None and kind is None:
             raise self.error
 
     def start(self, process: GitProcess) -> None:
@@ -412,7 +351,11 @@ class Feeder:
             self._feed(cast("IO[bytes]", process.stdin))
         except Exception as error:
             self.error = error
-            end_gently(process)
+            # git removes the push's objects once its input is closed.
+            with suppress(BrokenPipeError, ValueError):
+                cast("IO[bytes]", process.stdin).close()
+            if not ends_well(process, LAST_SECONDS):
+                kill_group(process)
 
     def _feed(self, stdin: IO[bytes]) -> None:
         for piece in chain([self.beginning], self.body):
@@ -428,10 +371,7 @@ class Feeder:
 
 
 def run(repo: Repo, feeder: Feeder, most: int | None = None) -> bytes:
-    """Run receive-pack on the push; return its answer once it has ended, even before the body has.
-
-    `most`: bytes of the pack that git may accept, if fewer than usual.
-    """
+    """Run receive-pack; return its answer. `most`: bytes of a pack, if fewer than usual."""
     process = repo.git.serve(Service.RECEIVE_PACK, most=most)
     try:
         feeder.start(process)
@@ -444,14 +384,6 @@ def run(repo: Repo, feeder: Feeder, most: int | None = None) -> bytes:
     if process.returncode and feeder.error is None:
         logger.warning("receive-pack of %s ended with %s", repo.uuid, process.returncode)
     return answer
-
-
-def end_gently(process: GitProcess) -> None:
-    """Close git's input, so that it removes the push's objects. If it does not end, kill it."""
-    with suppress(BrokenPipeError, ValueError):
-        cast("IO[bytes]", process.stdin).close()
-    if not ends_well(process, LAST_SECONDS):
-        kill_group(process)
 
 
 def collected(process: GitProcess) -> bytes:

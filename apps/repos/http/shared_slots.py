@@ -37,29 +37,17 @@ for n, key in ipairs(KEYS) do
 end
 return 0
 """
-RENEW = """
-local now = tonumber(redis.call('TIME')[1])
-for n, key in ipairs(KEYS) do
-  redis.call('ZADD', key, now + ARGV[2], ARGV[1])
-  redis.call('EXPIRE', key, ARGV[2])
-end
-"""
+"""Takes a slot, or returns the number of the first key whose limit is reached."""
+NO_LIMIT = 2**31
 
 
 class SharedSlots:
     """Slots counted in Redis. While Redis does not answer, every slot is granted."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        prefix: str = "guildhall",
-        lease: float = LEASE,
-        renewed: float = RENEWED,
-    ) -> None:
+    def __init__(self, url: str, *, lease: int = LEASE, renewed: float = RENEWED) -> None:
         self.client: Any = connect(url)
-        self.prefix, self.lease, self.renewed = prefix, int(lease), renewed
-        self.scripts: Any = [self.client.register_script(text) for text in (TAKE, RENEW)]
+        self.lease, self.renewed = lease, renewed
+        self.script: Any = self.client.register_script(TAKE)
         self.lock = Lock()
         self.held: dict[str, list[str]] = {}
         """Redis keys by slot, of the slots that this process holds."""
@@ -69,9 +57,9 @@ class SharedSlots:
     def take(self, limits: Limits) -> tuple[str, str]:
         """Take a slot; return its name, for `give_back`, and the key of a reached limit or ""."""
         name, names = uuid4().hex, list(limits)
-        keys = [f"{self.prefix}:git:{limit}" for limit in names]
+        keys = [f"guildhall:git:{limit}" for limit in names]
         try:
-            full = self.scripts[0](keys, [name, self.lease, *limits.values()])
+            full = self.script(keys, [name, self.lease, *limits.values()])
         except (RedisError, OSError) as error:
             logger.warning("Without Redis, slots for git count in this process only: %s", error)
             return name, ""
@@ -97,6 +85,6 @@ class SharedSlots:
         while not self.closed.wait(self.renewed):
             for name, keys in list(self.held.items()):
                 with suppress(RedisError, OSError):
-                    self.scripts[1](keys, [name, self.lease])
+                    self.script(keys, [name, self.lease, *[NO_LIMIT] * len(keys)])
                 if name not in self.held:  # released meanwhile
                     self._remove(name, keys)

@@ -56,30 +56,22 @@ class Packer(Protocol):
     def flush(self) -> bytes: ...
 
 
-class Unpacked:
-    """A `Packer` that does not compress."""
-
-    def compress(self, piece: bytes) -> bytes:
-        return piece
-
-    def flush(self) -> bytes:
-        return b""
-
-
 class Bounded:
-    """A `Packer` that raises `BrokenOff` if git writes more than `most` bytes."""
+    """A `Packer` that raises `BrokenOff` if git writes more than `most` bytes. It compresses by
+    `packer`, if there is one.
+    """
 
-    def __init__(self, packer: Packer, most: int) -> None:
+    def __init__(self, packer: Packer | None, most: int) -> None:
         self.packer, self.most = packer, most
 
     def compress(self, piece: bytes) -> bytes:
         self.most -= len(piece)
         if self.most < 0:
             raise BrokenOff("git wrote more bytes than an answer may have")
-        return self.packer.compress(piece)
+        return self.packer.compress(piece) if self.packer else piece
 
     def flush(self) -> bytes:
-        return self.packer.flush()
+        return self.packer.flush() if self.packer else b""
 
 
 def pieces(request: HttpRequest) -> Iterator[bytes]:
@@ -91,10 +83,8 @@ def pieces(request: HttpRequest) -> Iterator[bytes]:
     stream: Any = request
     if "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower():
         stream = request.META.get("wsgi.input", request)
-    raw = read_from(stream)
-    if request.META.get("HTTP_CONTENT_ENCODING", "") in {"gzip", "x-gzip"}:
-        return inflated(raw)
-    return raw
+    is_packed = request.META.get("HTTP_CONTENT_ENCODING", "") in {"gzip", "x-gzip"}
+    return inflated(read_from(stream)) if is_packed else read_from(stream)
 
 
 def read_from(stream: Any) -> Iterator[bytes]:

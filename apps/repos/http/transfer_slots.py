@@ -47,7 +47,6 @@ def limits_of(caller: str) -> Limits:
 
 
 def three_quarters(slots: int) -> int:
-    """Three quarters of `slots`, at least one."""
     return max(1, slots * 3 // 4)
 
 

@@ -123,7 +123,10 @@ def upload_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) ->
     check_content_type(request, Service.UPLOAD_PACK)
     caller = caller_of(request, access.principal)
     fetch = streams.collected(streams.pieces(request), FETCH_LIMIT, held, caller)
-    check_cost(fetch)
+    try:
+        check_fetch(fetch)
+    except ProtocolError as error:
+        raise BadRequest("malformed_request", f"{error}.") from None
     protocol = request.headers.get("Git-Protocol", "")
     start = partial(access.repo.git.serve, Service.UPLOAD_PACK, protocol=protocol)
     feeding = streams.feeding(start, fetch)
@@ -175,9 +178,7 @@ def log_refusal(path: str, principal: Principal, error: ApiError | Http404) -> N
 
 @contextmanager
 def refusal_logged(path: str, principal: Principal) -> Iterator[None]:
-    """Log the refusal of a whole push, but not of an anonymous one: git always asks once without a
-    token before it sends the token.
-    """
+    """Log the refusal of a push, but not of an anonymous one: git first asks without a token."""
     try:
         yield
     except (ApiError, Http404) as error:
@@ -229,24 +230,13 @@ def open_for(
 
 
 def principal_in(request: HttpRequest) -> Principal:
-    """The principal of the request, `ANONYMOUS` without a token. 401, 429.
-
-    An invalid token is counted for the address.
-    """
+    """The principal, `ANONYMOUS` without a token. 401, which counts for the address, 429."""
     try:
         credentials = credentials_of(request.META)
         return principal_of(credentials[1]) if credentials else ANONYMOUS
     except Unauthenticated:
         limits.throttle_git(request, None)
         raise
-
-
-def check_cost(fetch: bytes) -> None:
-    """400 for a fetch request that git would take too long to parse."""
-    try:
-        check_fetch(fetch)
-    except ProtocolError as error:
-        raise BadRequest("malformed_request", f"{error}.") from None
 
 
 def check_content_type(request: HttpRequest, service: Service) -> None:

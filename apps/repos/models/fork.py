@@ -29,6 +29,7 @@ class ForkStatus(StrEnum):
 LIVE: Final = (ForkStatus.QUEUED, ForkStatus.RUNNING, ForkStatus.COMPLETED)
 """Statuses in which an owner may have only one fork of an upstream."""
 _IS_LIVE: Final = Q(status__in=[status.value for status in LIVE])
+TO_DO: Final = Q(status__in=[ForkStatus.QUEUED.value, ForkStatus.RUNNING.value])
 
 
 class ForkQuerySet(models.QuerySet["Fork"]):
@@ -92,11 +93,7 @@ class Fork(Leased):
         ]
         indexes = [
             models.Index(fields=["upstream", "-created_at", "-id"], name="fork_newest"),
-            models.Index(
-                fields=["id"],
-                condition=Q(status__in=[ForkStatus.QUEUED.value, ForkStatus.RUNNING.value]),
-                name="fork_to_do",
-            ),
+            models.Index(fields=["id"], condition=TO_DO, name="fork_to_do"),
         ]
 
     def __str__(self) -> str:

@@ -85,10 +85,7 @@ OLDEST = Statement(
 
 
 def protections_of(repo: Repo, branch: str) -> list[Protection]:
-    """The protections of a branch, oldest first, with their approvers; at most two queries.
-
-    Approvers are annotated with `role`, their role in the repository's team.
-    """
+    """The protections of a branch, oldest first, with approvers and their `role` in the team."""
     protections: list[Protection] = OLDEST.all(repo=repo.pk)
     matching = [row for row in protections if row.matches(branch)]
     for protection in matching:
@@ -127,9 +124,8 @@ def protects(pattern: F, name: F) -> Q:
     In SQL `*` matches `/` too. Comparing the numbers of `/` prevents that: if both texts have
     equally many, each `/` of the name matches one of the pattern, and none is left for a `*`.
     """
-    if (
-        connection.vendor == "sqlite"
-    ):  # its GLOB also treats `[` and `?` specially, which no branch contains
+    if connection.vendor == "sqlite":
+        # Its GLOB also treats `[` and `?` specially, which no branch contains.
         matches = Func(name, pattern, arg_joiner=" GLOB ", **COMPARISON)
     else:
         like: Any = pattern

@@ -1,4 +1,6 @@
-"""The stored heads of refs, and the journal of moves that git is about to make."""
+"""Answers of git as rows: the heads of refs, commits that texts name, pushers of commits. Also the
+journal of moves that git is about to make.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q, Value
+from django.db.models import F, Q, Value
 from django.db.models.functions import Left, Substr
 from django.db.models.lookups import Exact
 from django.utils import timezone
@@ -16,13 +18,11 @@ from apps.repos.models.repo import BRANCHES, TAGS, Repo
 
 UNREAD = Q(peeled_sha=None)
 """The tip has not been read from git yet."""
+SHA_MAX = 40
+UNSOUGHT = Q(wanted__gt=F("done"))
 REF_MAX = 300
 """Characters of a full name: a prefix such as `refs/heads/` and at most 255 bytes of a name."""
-
-
-REF_ROW = (
-    "full_name",
-    "sha",
+TIP_COLUMNS = (
     "peeled_sha",
     "commit_subject",
     "commit_author",
@@ -31,10 +31,8 @@ REF_ROW = (
     "tagger_name",
     "tagger_email",
     "tagged_at",
-    "updated_at",
-    "pushed_by__uuid",
-    "pushed_by__username",
 )
+"""The columns of a ref's commit or annotated tag."""
 
 
 class RefQuerySet(models.QuerySet["Ref"]):
@@ -43,9 +41,8 @@ class RefQuerySet(models.QuerySet["Ref"]):
 
     def branches(self) -> RefQuerySet:
         """The refs of branches, with the alias `short_name` for searches."""
-        return self.filter(is_tag__in=[False]).alias(
-            short_name=Substr("full_name", len(BRANCHES) + 1)
-        )
+        rows = self.filter(is_tag__in=[False])
+        return rows.alias(short_name=Substr("full_name", len(BRANCHES) + 1))
 
     def tags(self) -> RefQuerySet:
         """The refs of tags, with the alias `short_name` for searches."""
@@ -53,7 +50,8 @@ class RefQuerySet(models.QuerySet["Ref"]):
 
     def rows(self) -> models.QuerySet[Any, Any]:
         """Light rows for lists, with the columns of a record."""
-        return self.values_list(*REF_ROW, named=True)
+        pushed = ("updated_at", "pushed_by__uuid", "pushed_by__username")
+        return self.values_list("full_name", "sha", *TIP_COLUMNS, *pushed, named=True)
 
     def search(self, text: str) -> RefQuerySet:
         """The refs of `branches` or `tags` with this text in their name, ignoring case."""
@@ -165,3 +163,72 @@ class PushJournal(models.Model):
 
     def __str__(self) -> str:
         return f"{self.full_name} {self.old[:7]} to {self.new[:7]}"
+
+
+class NamedCommit(models.Model):
+    """A word in a text of the repository that may begin a commit's name."""
+
+    repo = models.ForeignKey(
+        Repo, on_delete=models.CASCADE, related_name="named_commits", db_index=False
+    )
+    name = models.CharField(max_length=SHA_MAX)
+    """7 to 40 hexadecimal digits, in lower case."""
+    sha = models.CharField(max_length=SHA_MAX, default="")
+    """The full name; empty while there is no such commit."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["repo", "name"], name="commit_name_in_repo"),
+        ]
+        indexes = [
+            models.Index(fields=["repo", "-id"], name="commit_not_found", condition=Q(sha="")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} is {self.sha or 'not known'}"
+
+
+class CommitSearch(models.Model):
+    """The job of a repository that asks git for the names that were not found.
+
+    A text with such a name, and a push of commits, each increase `wanted` by one.
+    """
+
+    repo = models.OneToOneField(Repo, on_delete=models.CASCADE, primary_key=True)
+    wanted = models.BigIntegerField(default=1)
+    done = models.BigIntegerField(default=0)
+    """The newest of `wanted` that git has been asked for."""
+
+    class Meta:
+        verbose_name_plural = "commit searches"
+        indexes = [models.Index(fields=["repo"], name="commit_search_due", condition=UNSOUGHT)]
+
+    def __str__(self) -> str:
+        return f"search {self.done} of {self.wanted} in {self.repo_id}"
+
+
+class CommitPush(models.Model):
+    """The first push that brought a commit to a repository, and the account that made it.
+
+    The worker stores it soon after the push; see apps/browse/pushers.py. Commits without a row have
+    an unknown pusher.
+    """
+
+    repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="commit_pushes")
+    sha = models.CharField(max_length=SHA_MAX)
+    pushed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,  # nothing asks for the commits of a person
+    )
+    pushed_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "commit pushes"
+        constraints = [
+            models.UniqueConstraint(fields=["sha", "repo"], name="commit_push_in_repo"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.sha[:7]} pushed by {self.pushed_by_id}"

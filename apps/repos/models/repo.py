@@ -125,10 +125,7 @@ class RepoQuerySet(models.QuerySet["Repo"]):
 
     def where_readable(self, principal: Principal, path: str) -> Q:
         """The condition for rows of another table whose repository, at this query path, is
-        readable.
-
-        As a subquery it is checked for each row that meets all other conditions. With a join, the
-        databases would read all repositories first.
+        readable. It is a subquery: for a join, the databases would read all repositories first.
         """
         own = self.visible_to(principal).filter(pk=OuterRef(path)).order_by().values("pk")[:1]
         return Q() if principal.sees_all else Q(IsNull(Subquery(own), False))
@@ -145,7 +142,6 @@ class RepoQuerySet(models.QuerySet["Repo"]):
         return None if len(ids) > most else list(dict.fromkeys(ids))
 
     def taken(self, slugs: list[str]) -> set[str]:
-        """The slugs among these that a repository has."""
         return set(self.filter(slug__in=slugs).values_list("slug", flat=True))
 
     def rows(self) -> models.QuerySet[Any, Any]:
@@ -153,14 +149,10 @@ class RepoQuerySet(models.QuerySet["Repo"]):
         return self.values_list(*REPO_ROW, named=True)
 
     def paths(self) -> dict[int, str]:
-        """Paths by id."""
         return {row[0]: RepoPath(*row).path for row in self.values_list(*RepoPath.columns())}
 
     def paths_known_to(self, principal: Principal, ids: Iterable[int | None]) -> dict[int, str]:
-        """Paths by id, of the repositories among `ids` that the principal may read.
-
-        One query, none without ids.
-        """
+        """Paths by id, of those among `ids` that the principal may read. None without ids."""
         pks = {pk for pk in ids if pk is not None}
         return self.visible_to(principal).filter(pk__in=pks).paths() if pks else {}
 
