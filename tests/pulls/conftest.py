@@ -34,8 +34,7 @@ def with_clone(make: MakeByActions, folder: Path) -> Things:
     """alice's clone of the team's repository, which is internal; `main` is pushed."""
     things = with_repo(make, folder)
     clone = Clone(folder / "clone", opened(things["team_repo"]), things["alice"])
-    clone.commit("main", {"README": "A place to meet.\n"}, message="begin")
-    clone.push("main")
+    clone.push_commit("main", {"README": "A place to meet.\n"}, message="begin")
     return things | {"clone": clone}
 
 
@@ -43,8 +42,7 @@ def with_pull(make: MakeByActions, folder: Path) -> Things:
     """alice's pull from her branch `feature`, which is one commit ahead of `main`."""
     things = with_clone(make, folder)
     clone: Clone = things["clone"]
-    clone.commit("feature", {"arch": "open\n"}, onto="main", message="add an arch")
-    clone.push("feature")
+    clone.push_commit("feature", {"arch": "open\n"}, onto="main", message="add an arch")
     return things | {"pull": make.pull(clone.repo, by=things["alice"], title="Add an arch")}
 
 

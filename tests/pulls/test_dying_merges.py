@@ -40,8 +40,7 @@ def commits(repo):
 def test_wherever_its_process_dies_it_merges_once(api, make, clone, alice, strategy):
     clone.git("branch", "base", "main")
     for number in count(1):
-        head = clone.commit(f"feature-{number}", {f"arch-{number}": "open\n"}, onto="base")
-        clone.push(f"feature-{number}")
+        head = clone.push_commit(f"feature-{number}", {f"arch-{number}": "open\n"}, onto="base")
         pull = make.pull(clone.repo, by=alice, source=f"feature-{number}")
         before, wanted = commits(clone.repo), {"merge_strategy": strategy}
         with dying_at(number) as death:
@@ -119,7 +118,6 @@ def test_a_merge_that_another_is_making_is_not_refused_for_good(api, pull, alice
 def test_what_stands_in_the_way_is_the_first_answer_until_another_key_asks(api, clone, make, alice):
     pull = make.pull(clone.repo, by=alice, source="later")
     api(alice).post_once(KEY, merge_url(pull)).fails(409, "branch_missing")
-    clone.commit("later", {"arch": "open\n"}, onto="main")
-    clone.push("later")
+    clone.push_commit("later", {"arch": "open\n"}, onto="main")
     api(alice).post_once(KEY, merge_url(pull)).fails(409, "branch_missing")
     api(alice).post_once("another", merge_url(pull)).gives()

@@ -30,16 +30,14 @@ SECRET = "hunter2 is the password\n"
 @pytest.fixture
 def clone(team_repo, alice, tmp_path):
     made = Clone(tmp_path / "work", team_repo, alice)
-    made.commit("main", {"a": "1\n"})
-    made.push("main")
+    made.push_commit("main", {"a": "1\n"})
     return made
 
 
 @pytest.fixture
 def leaked(clone, make, alice):
     """A commit with a secret: the first head of a pull, approved, then replaced by a force push."""
-    sha = clone.commit("topic", {"secret": SECRET}, onto="main", message="oops")
-    clone.push("topic")
+    sha = clone.push_commit("topic", {"secret": SECRET}, onto="main", message="oops")
     make.thread(clone.repo, by=alice, body=f"Look at {sha}")
     pull = make.pull(clone.repo, by=alice, source="topic")
     clone.repo.git.update_ref(approved_ref(pull.number, sha), sha, ZERO)
@@ -135,8 +133,7 @@ def test_what_versions_contain_goes_with_their_heads(clone, leaked, api, alice):
     """The version with the secret is emptied; the version pushed after it is unchanged."""
     pull = Pull.objects.get()
     version = f"{clone.repo.api_path}/pulls/{pull.number}"
-    clone.commit("topic", {"b": "2\n"}, onto="main")
-    clone.push("topic")
+    clone.push_commit("topic", {"b": "2\n"}, onto="main")
     before = api(alice).get(f"{version}/commits?version=1").gives()["results"]
     assert [row["subject"] for row in before] == ["oops"]
     clone.repo.git.git("update-ref", pull_ref(pull.number), clone.sha("topic"))

@@ -45,9 +45,8 @@ def test_a_push_by_who_may_not_read_the_upstream_leaves_the_pull_as_it_is(
     assert made["source_moved"] is False
     close(api, upstream, alice)
     before = api(alice).get(address).gives()
-    unseen = clone.commit("topic", {"trap": "set\n"})
     with events("branch-pushed") as recorded:
-        clone.push("topic")
+        unseen = clone.push_commit("topic", {"trap": "set\n"})
     assert recorded[0].repo_id == clone.repo.pk
     assert api(alice).get(address).gives() == before | {"source_moved": True}
     assert shown(api, alice, address) == (made["head_sha"], True)
@@ -61,8 +60,7 @@ def test_what_is_merged_is_the_head_that_the_pull_shows(
 ):
     made, address = pull
     close(api, upstream, alice)
-    unseen = clone.commit("topic", {"trap": "set\n"})
-    clone.push("topic")
+    unseen = clone.push_commit("topic", {"trap": "set\n"})
     seen = f"?expected_head_sha={made['head_sha']}"
     with events("branch-pushed", "pull-merged"):
         merged = api(alice).post(f"{address}/merge{seen}", merge_strategy=strategy).gives()
@@ -86,8 +84,7 @@ def test_who_pushes_the_head_that_the_pull_shows_has_moved_nothing(
 ):
     made, address = pull
     close(api, upstream, alice)
-    clone.commit("topic", {"trap": "set\n"})
-    clone.push("topic")
+    clone.push_commit("topic", {"trap": "set\n"})
     clone.git("checkout", "--quiet", "-B", "topic", made["head_sha"])
     clone.push("topic")
     assert shown(api, alice, address) == (made["head_sha"], False)
@@ -98,13 +95,11 @@ def test_the_next_push_by_who_may_read_the_upstream_moves_the_head_to_the_tip(
 ):
     made, address = pull
     close(api, upstream, alice)
-    clone.commit("topic", {"trap": "set\n"})
-    clone.push("topic")
+    clone.push_commit("topic", {"trap": "set\n"})
     MemberFactory.create(team=acme, user=carol, viewer=True)
     assert shown(api, alice, address) == (made["head_sha"], True)
-    tip = clone.commit("topic", {"trap": "gone\n"})
     with events("branch-pushed", "pull-pushed") as recorded:
-        clone.push("topic")
+        tip = clone.push_commit("topic", {"trap": "gone\n"})
     assert (recorded[1].data["before"], recorded[1].data["after"]) == (made["head_sha"], tip)
     assert shown(api, alice, address) == (tip, False)
     assert upstream.git.has_commit(tip)
@@ -137,8 +132,7 @@ def test_a_pull_that_was_closed_meanwhile_keeps_its_head_when_it_is_reopened(
     made, address = pull
     close(api, upstream, alice)
     api(alice).put(f"{address}/status", status="closed").gives()
-    clone.commit("topic", {"trap": "set\n"})
-    clone.push("topic")
+    clone.push_commit("topic", {"trap": "set\n"})
     api(alice).put(f"{address}/status", status="open").gives()
     assert shown(api, alice, address) == (made["head_sha"], True)
 
@@ -148,8 +142,7 @@ def test_a_branch_that_a_stranger_makes_does_not_become_the_head_of_a_pull_that_
 ):
     _, address = forks.opened(api, upstream, carol, "carol:later")
     close(api, upstream, alice)
-    clone.commit("later", {"trap": "set\n"}, onto="main")
-    clone.push("later")
+    clone.push_commit("later", {"trap": "set\n"}, onto="main")
     assert shown(api, alice, address) == (None, True)
     api(alice).post(f"{address}/merge").fails(409, "branch_missing")
 
@@ -173,8 +166,7 @@ def test_a_push_here_whose_rows_are_not_written_yet_is_not_merged(
     """git has moved the branch but the rows are not written yet: the pull's head is merged."""
     own = Clone(tmp_path / "own", upstream, alice)
     own.git("fetch", "--quiet", str(upstream.git.path), "main:refs/seen/base")
-    head = own.commit("feature", {"a": "1\n"}, onto="refs/seen/base")
-    own.push("feature")
+    head = own.push_commit("feature", {"a": "1\n"}, onto="refs/seen/base")
     made, address = forks.opened(api, upstream, alice, "feature")
     later = own.commit("feature", {"a": "2\n"})
     own.git("push", "--quiet", str(upstream.git.path), "feature")

@@ -63,8 +63,7 @@ def test_squash_makes_one_commit_by_the_author_with_the_others_named(
     carla.display_name = "Carla Cook"
     carla.save()
     clone.commit("feature", {"a": "1"}, onto="main", email="carla@example.org")
-    clone.commit("feature", {"b": "2"}, email="dan@example.org")
-    clone.push("feature")
+    clone.push_commit("feature", {"b": "2"}, email="dan@example.org")
     pull = make.pull(clone.repo, by=carla, title="Two\nthings  at once")
     api(sam).post(merge_url(pull), merge_strategy="squash").gives()
     ours = "sam <sam@users.noreply.code.example.org>"
@@ -78,8 +77,7 @@ def test_squash_makes_one_commit_by_the_author_with_the_others_named(
 
 def test_an_address_that_is_in_no_commit_stays_private(api, make, clone, alice):
     carla = UserFactory.create(username="carla", email="carla@example.org")
-    clone.commit("feature", {"a": "1"}, onto="main")
-    clone.push("feature")
+    clone.push_commit("feature", {"a": "1"}, onto="main")
     pull = make.pull(clone.repo, by=carla)
     api(alice).post(merge_url(pull), merge_strategy="squash").gives()
     assert log(clone, "-1", "main")[0][1] == "carla <carla@users.noreply.localhost>"
@@ -93,8 +91,7 @@ def test_an_address_that_is_not_confirmed_is_no_author(api, make, clone, alice):
     SiteSettings.objects.update(signups_require_invite=False)
     wanted = {"username": "mallory", "email": "dan@example.org", "password": "first horse battery"}
     mallory = sign_up(principal=ANONYMOUS, invite=None, **wanted)
-    clone.commit("feature", {"a": "1"}, onto="main", email="dan@example.org")
-    clone.push("feature")
+    clone.push_commit("feature", {"a": "1"}, onto="main", email="dan@example.org")
     pull = make.pull(clone.repo, by=mallory)
     api(alice).post(merge_url(pull), merge_strategy="squash").gives()
     assert log(clone, "-1", "main")[0][1] == "mallory <mallory@users.noreply.localhost>"
@@ -114,15 +111,12 @@ def test_rebase_replays_each_commit_and_keeps_its_author(api, make, clone, alice
 
 
 def test_fast_forward_makes_no_commit_and_needs_a_linear_history(api, make, clone, alice):
-    clone.commit("feature", {"a": "1"}, onto="main")
-    clone.push("feature")
+    clone.push_commit("feature", {"a": "1"}, onto="main")
     pull = make.pull(clone.repo, by=alice)
-    clone.commit("main", {"b": "2"})
-    clone.push("main")
+    clone.push_commit("main", {"b": "2"})
     forward = {"merge_strategy": "fast_forward"}
     api(alice).post(merge_url(pull), **forward).fails(409, "fast_forward_impossible")
-    head = clone.commit("feature", {"a": "1"}, onto="main")
-    clone.push("feature")
+    head = clone.push_commit("feature", {"a": "1"}, onto="main")
     assert api(alice).post(merge_url(pull), **forward).gives()["merge_commit_sha"] == head
 
 
@@ -139,8 +133,7 @@ def test_a_conflict_names_its_paths(api, pull, clone, alice, events):
 
 
 def test_unrelated_histories_conflict_without_paths(api, make, clone, alice):
-    clone.commit("island", {"a": "1"})
-    clone.push("island")
+    clone.push_commit("island", {"a": "1"})
     pull = make.pull(clone.repo, by=alice, source="island")
     answer = api(alice).post(merge_url(pull), merge_strategy="merge")
     answer.fails(409, "merge_conflict")
@@ -156,8 +149,7 @@ def test_there_may_be_nothing_to_merge(api, make, clone, alice):
 
 def test_a_head_that_has_moved_is_not_merged_unseen(api, pull, clone, alice):
     seen = pull.head_sha
-    head = clone.commit("feature", {"window": "1"})
-    clone.push("feature")
+    head = clone.push_commit("feature", {"window": "1"})
     api(alice).post(merge_url(pull, "abc")).fails(422, "validation_failed")
     refused = api(alice).post(merge_url(pull, seen)).fails(409, "head_changed")
     assert head in refused
@@ -178,8 +170,7 @@ def test_the_first_blocker_is_the_error_and_all_are_told(api, make, pull, clone,
     api(alice).put(url, status="draft").gives()
     said = api(alice).post(merge_url(branchless)).fails(409, "pull_is_draft")
     assert "branch_missing: There is no branch later." in said
-    clone.commit("main", {"arch": "shut\n"})
-    clone.push("main")
+    clone.push_commit("main", {"arch": "shut\n"})
     api(alice).put(f"{paths.pull(pull)}/status", status="closed").gives()
     closed = api(alice).post(merge_url(pull))
     assert "merge_conflict: " in closed.fails(409, "pull_closed")
@@ -211,8 +202,7 @@ def test_a_body_that_is_none_is_refused(api, pull, alice):
 
 
 def test_a_refused_merge_leaves_nothing_behind(api, pull, clone, alice):
-    clone.commit("main", {"arch": "shut\n"})
-    clone.push("main")
+    clone.push_commit("main", {"arch": "shut\n"})
     main = pull.repo.branch_sha("main")
     api(alice).post(merge_url(pull)).fails(409, "merge_conflict")
     assert pull.repo.git.ref("refs/heads/main") == main

@@ -51,8 +51,7 @@ def test_of_two_merges_of_a_pull_one_wins_and_one_commit_is_made(
 def test_pulls_into_one_target_are_merged_side_by_side(api, make, clone, alice):
     pulls = []
     for number in range(3):
-        clone.commit(f"topic-{number}", {f"file-{number}": "x"}, onto="main")
-        clone.push(f"topic-{number}")
+        clone.push_commit(f"topic-{number}", {f"file-{number}": "x"}, onto="main")
         pulls.append(make.pull(clone.repo, by=alice, source=f"topic-{number}"))
     urls, caller = [f"{paths.pull(pull)}/merge" for pull in pulls], api(alice)
     answers = together(*(lambda u=url: caller.post(u) for url in urls))
@@ -110,8 +109,7 @@ def test_pushes_and_changes_of_their_pull_never_wait_for_each_other(api, pull, c
     def pushes():
         try:
             for number in range(4):
-                clone.commit("feature", {"window": str(number)})
-                clone.push("feature", by=bob)
+                clone.push_commit("feature", {"window": str(number)}, by=bob)
         finally:
             pushed.set()
 

@@ -17,8 +17,7 @@ def test_older_reviews_count_where_it_is_known_that_somebody_else_pushed(
     Reviews of older heads do not count, nor reviews of a head without a known pusher.
     """
     make.review(pull, by=sam, body="of an older head")
-    clone.commit("feature", {"gate": "1\n"})
-    clone.push("feature")
+    clone.push_commit("feature", {"gate": "1\n"})
     make.review(pull, by=alice, body="by the pusher")
     make.review(pull, by=bob, body="by another")
     clone.push("feature:topic")

@@ -32,8 +32,7 @@ def approvals(api, alice):
 
 def push(clone, by, *, message):
     """Force-push the same change to `feature` in a new commit, which gives the same result."""
-    clone.commit("feature", {"arch": "ajar\n"}, onto="main", message=message)
-    clone.push("feature", by=by)
+    clone.push_commit("feature", {"arch": "ajar\n"}, onto="main", message=message, by=by)
 
 
 def test_who_has_pushed_a_commit_does_not_approve_it_by_another_head_of_the_same_result(
@@ -73,8 +72,7 @@ def test_a_commit_of_which_nobody_knows_who_pushed_it_is_approved_by_nobody_for_
     """The reviewer may have pushed the head."""
     Pull.objects.update(head_pushed_by=None)
     make.review(Pull.objects.select_related("repo").get(), by=bob)
-    clone.commit("feature", {"arch": "open\n"}, onto="main", message="the same by sam")
-    clone.push("feature", by=sam)
+    clone.push_commit("feature", {"arch": "open\n"}, onto="main", message="the same by sam", by=sam)
     assert approvals(pull) == (0, [REASON], ["approval_required"])
 
 

@@ -111,8 +111,7 @@ def test_the_head_that_was_seen_holds_for_every_strategy(
 
 def test_all_blockers_are_named_in_their_order(api, make, pull, clone, protection, alice, bob):
     make.review(pull, by=bob, status="changes_requested")
-    clone.commit("main", {"arch": "shut\n"})
-    clone.push("main")
+    clone.push_commit("main", {"arch": "shut\n"})
     url = paths.pull(pull) + MERGE
     answer = api(alice).post(url)
     said = answer.fails(409, "merge_conflict")
@@ -164,8 +163,7 @@ def test_a_list_whose_people_are_gone_counts_nobody(api, make, pull, protection,
 
 
 def pushed_over(clone, by):
-    clone.commit("feature", {"window": "1"})
-    clone.push("feature", by=by)
+    clone.push_commit("feature", {"window": "1"}, by=by)
 
 
 LAST = {

@@ -127,8 +127,7 @@ def test_author_pusher_and_the_inactive_never_count(
 ):
     for person in (alice, bob, sam):
         add_approver(access=access_of(alice, protection.repo), protection=protection, user=person)
-    clone.commit("feature", {"window": "1"})
-    clone.push("feature", by=bob)
+    clone.push_commit("feature", {"window": "1"}, by=bob)
     for person in (alice, bob, sam):
         make.review(pull, by=person)
     assert read(pull)["approval_count"] == 1
@@ -167,8 +166,7 @@ def test_the_latest_decision_of_a_person_counts_comments_aside(
 
 def test_a_request_for_changes_outlives_pushes(read, make, pull, clone, protection, bob):
     make.review(pull, by=bob, status="changes_requested")
-    clone.commit("feature", {"window": "1"})
-    clone.push("feature")
+    clone.push_commit("feature", {"window": "1"})
     assert read(pull)["changes_requested_by"] == ["bob"]
 
 
@@ -176,16 +174,14 @@ def test_an_approval_is_of_a_patch_and_survives_a_rebase_and_a_merge_of_the_targ
     read, make, pull, clone, protection, bob
 ):
     review = make.review(pull, by=bob)
-    clone.commit("main", {"gate": "1"})
-    clone.push("main")
+    clone.push_commit("main", {"gate": "1"})
     clone.checkout("feature")
     clone.git("rebase", "--quiet", "main")
     clone.push("feature")
     [rebased] = read(pull)["approvals"]
     assert rebased["commit_sha"] == review.commit_sha != Pull.objects.get().head_sha
     assert (rebased["is_stale"], read(pull)["approval_count"]) == (False, 1)
-    clone.commit("main", {"fence": "1"})
-    clone.push("main")
+    clone.push_commit("main", {"fence": "1"})
     clone.checkout("feature")
     clone.git("merge", "--quiet", "--no-edit", "main")
     clone.push("feature")
@@ -236,8 +232,7 @@ def test_protections_that_name_different_people_want_an_approval_of_each(
 @pytest.mark.parametrize("status", ["draft", "closed", "merged"])
 def test_the_status_is_named_first(read, make, pull, clone, protection, bob, status):
     make.review(pull, by=bob)
-    clone.commit("main", {"arch": "shut\n"})
-    clone.push("main")
+    clone.push_commit("main", {"arch": "shut\n"})
     Pull.objects.update(status=status)
     record = read(pull)
     expected = {

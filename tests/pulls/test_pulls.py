@@ -140,8 +140,7 @@ def test_a_source_may_name_its_repository(api, open_repo, alice):
 def test_a_pull_stands_where_its_branches_are(make, clone, bob, carol, events):
     base = clone.repo.branch_sha("main")
     clone.commit("feature", {"a": "1\n2\n", "README": ""}, onto="main")
-    head = clone.commit("feature", {"b": "3\n"})
-    clone.push("feature", by=bob)
+    head = clone.push_commit("feature", {"b": "3\n"}, by=bob)
     with events("pull-created") as recorded:
         pull = make.pull(clone.repo, by=carol)
     assert (pull.head_sha, pull.base_sha, pull.head_pushed_by) == (head, base, bob)

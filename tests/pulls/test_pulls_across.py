@@ -94,8 +94,7 @@ def test_a_push_a_review_a_reply_and_every_change_of_status_is_activity(
         assert results[0] == api(bob).get(url).gives()
 
     def push() -> None:
-        clone.commit("feature", {"arch": "wide\n"})
-        clone.push("feature")
+        clone.push_commit("feature", {"arch": "wide\n"})
 
     def review(method: str, path: str, **body: str):
         def act() -> None:
@@ -117,8 +116,7 @@ def test_a_push_a_review_a_reply_and_every_change_of_status_is_activity(
 
 def test_a_target_that_moves_is_no_activity_of_its_pulls(api, clone, resting, bob):
     before = api(bob).get("/pulls").gives()["results"]
-    clone.commit("main", {"NEWS": "none\n"})
-    clone.push("main")
+    clone.push_commit("main", {"NEWS": "none\n"})
     after = api(bob).get("/pulls").gives()["results"]
     assert [row["base_sha"] for row in after] != [row["base_sha"] for row in before]
     assert [row["title"] for row in after] == ["Newer", "Add an arch"]

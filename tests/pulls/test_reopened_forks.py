@@ -42,8 +42,7 @@ def test_who_may_not_read_a_private_fork_does_not_show_it_by_reopening_a_pull(
     made, address = pull
     set_status(api, alice, address, "closed")
     hide(api, carol, clone.repo)
-    secret = clone.commit("topic", {"secret": "1\n"})
-    clone.push("topic")
+    secret = clone.push_commit("topic", {"secret": "1\n"})
     set_status(api, alice, address, "open")
     assert shown(api, alice, address) == (made["head_sha"], True)
     assert not upstream.git.has_commit(secret)
@@ -61,8 +60,7 @@ def test_who_may_only_read_a_private_fork_does_not_show_it_either(
     made, address = pull
     set_status(api, bob, address, "closed")
     hide(api, carol, fork)
-    secret = clone.commit("topic", {"secret": "1\n"})
-    clone.push("topic")
+    secret = clone.push_commit("topic", {"secret": "1\n"})
     assert api(bob).get(fork.api_path).gives()["visibility"] == "private"
     set_status(api, bob, address, "open")
     assert shown(api, bob, address) == (made["head_sha"], True)
@@ -75,8 +73,7 @@ def test_who_may_write_to_a_private_fork_shows_it_by_reopening_the_pull(
     _, address = pull
     hide(api, carol, clone.repo)
     set_status(api, alice, address, "closed")
-    tip = clone.commit("topic", {"arch": "wide\n"})
-    clone.push("topic")
+    tip = clone.push_commit("topic", {"arch": "wide\n"})
     set_status(api, alice, address, "open")
     assert shown(api, alice, address)[1] is True
     set_status(api, carol, address, "closed", "open")
@@ -90,9 +87,8 @@ def test_a_push_to_a_fork_that_has_become_private_is_shown_by_who_pushes(
     """carol owns the fork and the pull, and publishes her commits by the push."""
     made, address = pull
     hide(api, carol, clone.repo)
-    tip = clone.commit("topic", {"arch": "wide\n"})
     with events("branch-pushed", "pull-pushed") as recorded:
-        clone.push("topic")
+        tip = clone.push_commit("topic", {"arch": "wide\n"})
     assert (recorded[1].data["before"], recorded[1].data["after"]) == (made["head_sha"], tip)
     assert shown(api, alice, address) == (tip, False)
     assert upstream.git.has_commit(tip)
@@ -124,8 +120,7 @@ def test_anybody_who_may_reopens_a_pull_of_a_fork_that_all_may_read(
 ):
     _, address = pull
     set_status(api, alice, address, "closed")
-    tip = clone.commit("topic", {"arch": "wide\n"})
-    clone.push("topic")
+    tip = clone.push_commit("topic", {"arch": "wide\n"})
     set_status(api, alice, address, "open")
     assert shown(api, alice, address) == (tip, False)
 
@@ -138,7 +133,6 @@ def test_a_fork_is_no_secret_while_all_readers_of_the_upstream_may_read_it(
     Repo.objects.filter(pk=clone.repo.pk).update(visibility="internal")
     made, address = pull
     set_status(api, alice, address, "closed")
-    tip = clone.commit("topic", {"arch": "wide\n"})
-    clone.push("topic")
+    tip = clone.push_commit("topic", {"arch": "wide\n"})
     set_status(api, alice, address, "open")
     assert shown(api, alice, address) == ((tip, False) if takes else (made["head_sha"], True))

@@ -65,8 +65,7 @@ def test_a_review_is_changed_by_its_author_alone(api, review, alice, sam, carol,
 
 def test_a_decision_is_about_the_head_of_its_time_and_a_word_is_not(api, make, pull, clone, bob):
     review = make.review(pull, by=bob)
-    head = clone.commit("feature", {"window": "1"})
-    clone.push("feature")
+    head = clone.push_commit("feature", {"window": "1"})
     url = paths.review(review)
     assert api(bob).put(url, body="Nice.").gives()["commit_sha"] == pull.head_sha
     again = api(bob).put(url, status="approved").gives()

@@ -55,8 +55,7 @@ def test_a_review_is_of_the_head_and_goes_stale_with_it(api, make, pull, clone, 
     review = make.review(pull, by=bob)
     read = api(bob).get(paths.review(review)).gives()
     assert (read["commit_sha"], read["is_stale"]) == (pull.head_sha, False)
-    clone.commit("feature", {"window": "1"})
-    clone.push("feature")
+    clone.push_commit("feature", {"window": "1"})
     read = api(bob).get(paths.review(review)).gives()
     assert (read["commit_sha"], read["is_stale"]) == (pull.head_sha, True)
 
@@ -91,8 +90,7 @@ def test_who_counts_and_who_does_not(api, make, pull, clone, acme, alice, bob, c
     MemberFactory.create(team=acme, user=dan, admin=True)
     for person in (alice, bob, carol, sam, vera, dan):
         make.review(pull, by=person, status="commented" if person == dan else "approved")
-    clone.commit("feature", {"window": "1"})
-    clone.push("feature", by=bob)
+    clone.push_commit("feature", {"window": "1"}, by=bob)
     User.objects.filter(pk=sam.pk).update(is_active=False)
     rows = api(alice).get(paths.reviews(pull)).gives()["results"]
     assert {row["created_by_username"]: row["reason"] for row in rows} == {

@@ -22,8 +22,7 @@ RENAMES = 2_000
 @pytest.fixture
 def second(make, clone, alice):
     """Another pull into `main`."""
-    clone.commit("topic", {"gate": "open\n"}, onto="main")
-    clone.push("topic")
+    clone.push_commit("topic", {"gate": "open\n"}, onto="main")
     return make.pull(clone.repo, by=alice, source="topic")
 
 
@@ -85,10 +84,8 @@ def test_others_are_merged_while_a_slow_merge_is_built(api, clone, pull, second,
     that is not the head.
     """
     tree = clone.git("rev-parse", f"{pull.head_sha}^{{tree}}")
-    clone.commit("feature", {"window": "1\n"})
-    clone.push("feature")
-    clone.commit("main", {"wall": "high\n"})
-    clone.push("main")
+    clone.push_commit("feature", {"window": "1\n"})
+    clone.push_commit("main", {"wall": "high\n"})
     file = clone.repo.git.path / "objects" / tree[:2] / tree[2:]
     file.unlink()
     os.mkfifo(file)

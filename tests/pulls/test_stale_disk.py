@@ -15,8 +15,7 @@ MAIN = "refs/heads/main"
 def disk_is_behind(clone, pull):
     """The last push of main was acknowledged, but the disk shows the old value; both values."""
     before = clone.head("main")
-    clone.commit("main", {"gate": "1"})
-    clone.push("main")
+    clone.push_commit("main", {"gate": "1"})
     last = clone.head("main")
     clone.server("update-ref", MAIN, before)
     return before, last

@@ -21,8 +21,7 @@ def versions(api, address, by):
 
 def test_a_push_to_the_fork_is_a_version(api, clone, pull, alice):
     made, address = pull
-    head = clone.commit("topic", {"arch": "wide\n"}, onto="main")
-    clone.push("topic")
+    head = clone.push_commit("topic", {"arch": "wide\n"}, onto="main")
     first, second = versions(api, address, alice)
     assert (first["head_sha"], second["head_sha"]) == (made["head_sha"], head)
     assert (second["is_forced"], second["pushed_by_username"]) == (True, "carol")
@@ -33,8 +32,7 @@ def test_what_nobody_may_move_is_no_version(api, upstream, clone, pull, alice):
     _, address = pull
     body = {"name": "Api", "slug": "api", "visibility": "private"}
     api(alice).put(upstream.api_path, **body).gives()
-    clone.commit("topic", {"trap": "set\n"})
-    clone.push("topic")
+    clone.push_commit("topic", {"trap": "set\n"})
     assert len(versions(api, address, alice)) == 1
 
 
