@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from copy import copy
 from itertools import groupby
 
 from django.db import transaction
@@ -35,13 +35,18 @@ from apps.repos.queries import named_source
 from apps.repos.rules import ZERO, RefMove
 
 PULL_REF = re.compile(r"refs/pull/([0-9]{1,18})/head")
+UPDATE_TRIES = 3
+HEAD = Statement(
+    lambda: Pull.objects.filter(pk=Parameter("pk")).values_list("number", "repo_id", "head_sha")
+)
+logger = logging.getLogger(__name__)
 
 
 def find_source(access: RepoAccess, text: str) -> tuple[Repo, str]:
-    """The repository and the branch that a `source_branch` names.
+    """The repository and the branch that a `source_branch` names, such as `topic`, `bob:topic`,
+    `users/bob:topic` or `teams/core:topic`. A prefix names the owner of a fork, or of this
+    repository.
 
-    A plain name is a branch of this repository. A prefix names the owner of a fork:
-    `users/bob:topic`, `bob:topic`, `teams/core:topic`; it may also be the owner of this repository.
     422 `source_not_found`, with the same text for a fork that does not exist and for one that
     the caller may not read; 403 `role_required` for a fork that the caller may only read.
     """
@@ -116,15 +121,13 @@ def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo,
     for _, group in groupby(elsewhere, key=lambda pull: pull.repo_id):
         of_target = list(group)
         target = of_target[0].repo
-        yield (
-            target,
-            [
-                RefMove(target, pull.source_ref, move.old, move.new, move.actor)
-                for move in moves
-                for pull in of_target
-                if move.is_branch and pull.source_branch == move.name
-            ],
-        )
+        pull_moves = [
+            RefMove(target, pull.source_ref, move.old, move.new, move.actor)
+            for move in moves
+            for pull in of_target
+            if move.is_branch and pull.source_branch == move.name
+        ]
+        yield target, pull_moves
 
 
 def take_moves(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> list[RefMove]:
@@ -177,40 +180,25 @@ def _fetch(source: Repo, target: Repo, sha: str) -> None:
             target.git.fetch_objects(source.git, sha)
 
 
-UPDATE_TRIES = 3
-HEAD = Statement(
-    lambda: Pull.objects.filter(pk=Parameter("pk")).values_list("number", "repo_id", "head_sha")
-)
-logger = logging.getLogger(__name__)
-
-
 def state_between(pull: Pull, base: str | None, head: str | None, facts: GitFacts) -> GitState:
-    """The state of a pull with these tips.
+    """The state of a pull with these tips; zeros if a tip is missing or git cannot compare them.
 
-    git is not asked about the stored tips again, unless it could not compare them before.
+    git is not asked about the stored tips again, unless it could not compare them before, nor if
+    the contents of a new version already include the numbers.
     """
-    is_unchanged = (base, head) == (pull.base_sha, pull.head_sha)
-    if is_unchanged and pull.commit_count:
-        return GitState(head, base, pull.statistics)
-    return GitState(head, base, read_statistics(pull.repo.git, base, head, facts))
-
-
-def read_statistics(git: GitRepo, base: str | None, head: str | None, facts: GitFacts) -> DiffStat:
-    """The numbers of commits, lines and files; zeros if a tip is missing or git cannot tell.
-
-    The contents of a new version already include them.
-    """
+    git = pull.repo.git
     if base is None or head is None:
-        return DiffStat(0)
+        return GitState(head, base, DiffStat(0))
+    if (base, head) == (pull.base_sha, pull.head_sha) and pull.commit_count:
+        return GitState(head, base, pull.statistics)
+    contents = None
     if facts.knows(contents_if_told, git, base, head):
         contents = facts.ask(contents_if_told, git, base, head)
-        if contents is not None:
-            return contents.statistics
-    return facts.ask(statistics_if_told, git, base, head)
+    statistics = contents.statistics if contents else facts.ask(_statistics, git, base, head)
+    return GitState(head, base, statistics)
 
 
-def statistics_if_told(git: GitRepo, base: str, head: str) -> DiffStat:
-    """The statistics; zeros if git cannot tell."""
+def _statistics(git: GitRepo, base: str, head: str) -> DiffStat:
     try:
         return git.diff_stat(base, head)
     except GitError:
@@ -218,9 +206,9 @@ def statistics_if_told(git: GitRepo, base: str, head: str) -> DiffStat:
 
 
 def read_tips(pull: Pull, by: User) -> GitFacts:
-    """Ask git the questions of `update_from_tips` before any lock. Changes no row."""
+    """Ask git the questions of `update_from_tips` before any lock. Changes nothing."""
     facts = GitFacts()
-    state_at_tips(pull, by, facts)
+    update_from_tips(copy(pull), by, facts)
     return facts
 
 
@@ -230,41 +218,20 @@ def update_from_tips(pull: Pull, by: User, facts: GitFacts) -> list[NewVersion]:
     Returns the versions to write when the pull is saved: one if there is a new head. The head stays
     if the source branch does not exist, or if the pull may not take its tip (`takes_tip`).
     """
-    update = state_at_tips(pull, by, facts)
-    pull.set_git_state(update.state)
-    pull.head_pushed_by_id, pull.source_moved = update.pushed_by_id, update.source_moved
-    pull.last_version += len(update.versions)
-    return update.versions
-
-
-@dataclass(frozen=True)
-class TipUpdate:
-    """The new values of a pull that takes the stored tips of its branches."""
-
-    state: GitState
-    pushed_by_id: int | None
-    """The person who pushed the head."""
-    source_moved: bool
-    versions: list[NewVersion]
-
-
-def state_at_tips(pull: Pull, by: User, facts: GitFacts) -> TipUpdate:
-    """The values of a pull at the tips that are stored now. Writes nothing."""
     source, target = pull.tip_refs()
-    moved = pull.source_moved
     if source is not None:
-        moved = not takes_tip(pull, source, by)
-        source = None if moved else source
-    head, pushed_by_id = pull.head_sha, pull.head_pushed_by_id
-    if source is not None:
+        pull.source_moved = not takes_tip(pull, source, by)
+    head, new_heads = pull.head_sha, []
+    if source is not None and not pull.source_moved:
         fetch_commit(pull, source.sha)
-    new_heads = []
-    if source is not None and source.sha != head:
-        head, pushed_by_id = source.sha, source.pushed_by_id
-        new_heads = [(head, pushed_by_id)]
+        if source.sha != head:
+            head, pull.head_pushed_by_id = source.sha, source.pushed_by_id
+            new_heads = [(head, source.pushed_by_id)]
     base = target.sha if target is not None and head is not None else None
     versions = new_versions(pull, base, new_heads, facts)
-    return TipUpdate(state_between(pull, base, head, facts), pushed_by_id, moved, versions)
+    pull.set_git_state(state_between(pull, base, head, facts))
+    pull.last_version += len(versions)
+    return versions
 
 
 def update_refs_on_commit(pull: Pull, new: Sequence[PullVersion] = ()) -> None:
@@ -314,8 +281,5 @@ def keep_head(pull: Pull) -> None:
     try:
         pull.repo.git.update_ref(approved_ref(pull.number, pull.head_sha), pull.head_sha, ZERO)
     except GitError:
-        logger.exception(
-            "The approved head of pull %s of repository %s could not be kept",
-            pull.number,
-            pull.repo.uuid,
-        )
+        text = "The approved head of pull %s of repository %s could not be kept"
+        logger.exception(text, pull.number, pull.repo.uuid)

@@ -33,7 +33,7 @@ from apps.core.lookup import Missing
 from apps.core.pagination import CountOf
 from apps.core.statements import Parameter, Statement, parameters
 from apps.git.cache import GitFacts
-from apps.pulls.approval import Approval, Eligibility, LoadedApproval
+from apps.pulls.approval import Approval, Eligibility
 from apps.pulls.models import (
     ACTIVE,
     IS_ACTIVE,
@@ -353,4 +353,4 @@ def _protections_of(pulls: Sequence[Pull]) -> defaultdict[int, list[Protection]]
 
 def _approval(pull: Pull, protections: Sequence[Protection], reviews: Sequence[Review]) -> Approval:
     matching = [rule for rule in protections if rule.matches(pull.target_branch)]
-    return LoadedApproval(StoredEligibility(pull, matching, GitFacts()), reviews)
+    return Approval(StoredEligibility(pull, matching, GitFacts()), reviews)

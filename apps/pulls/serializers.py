@@ -320,7 +320,7 @@ def matching_protection(protection: Protection, approval: Approval) -> dict[str,
 
 
 def given_approval(review: Review, approval: Approval) -> dict[str, Any]:
-    reason = approval.reason_against(review)
+    reason = approval.eligibility.reason_against_review(review)
     return {
         "review_uuid": review.uuid,
         "user_uuid": review.created_by.uuid,

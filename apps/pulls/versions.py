@@ -8,7 +8,7 @@ reads under it while git works.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from tempfile import TemporaryFile
@@ -41,7 +41,7 @@ from apps.git.exports import write_diff, write_patches
 from apps.git.log import Commit, log
 from apps.git.repo import EMPTY_TREE, DiffStat, GitRepo, pull_ref
 from apps.git.run import GitError, GitTimeout, GitTooLarge
-from apps.pulls.models import Pull, PullVersion, VersionContents
+from apps.pulls.models import STATISTICS, Pull, PullVersion, VersionContents, set_statistics
 from apps.repos.models import Repo
 from apps.repos.pushes import distance_of
 from apps.repos.rules import RefMove
@@ -70,10 +70,8 @@ class Contents:
 
 
 def contents_between(git: GitRepo, base: str, head: str) -> Contents:
-    """The commits and changes of `head` since its merge base with `base`.
-
-    Without a common history, all commits and files of `head`. `GitError` if git takes too long or
-    its output is too large.
+    """The commits and changes of `head` since its merge base with `base`; all of them without a
+    common history. `GitError` if git takes too long or its output is too large.
     """
     merge_base = git.merge_base(base, head)
     difference = changes(git, merge_base, head)
@@ -134,18 +132,12 @@ def write_versions(pull: Pull, new: Sequence[NewVersion]) -> list[PullVersion]:
     rows = PullVersion.objects.bulk_create(
         _row(pull, number, version) for number, version in enumerate(new, first)
     )
-    write_contents(
-        (row, version.contents) for row, version in zip(rows, new, strict=True) if version.contents
+    VersionContents.objects.bulk_create(
+        VersionContents(version=row, commits=told.commits, files=told.files)
+        for row, told in zip(rows, [version.contents for version in new], strict=True)
+        if told
     )
     return rows
-
-
-def write_contents(contents_of: Iterable[tuple[PullVersion, Contents]]) -> None:
-    """Store the contents of these versions."""
-    VersionContents.objects.bulk_create(
-        VersionContents(version=version, commits=contents.commits, files=contents.files)
-        for version, contents in contents_of
-    )
 
 
 def _row(pull: Pull, number: int, new: NewVersion) -> PullVersion:
@@ -167,12 +159,8 @@ def _row(pull: Pull, number: int, new: NewVersion) -> PullVersion:
 
 def set_contents(version: PullVersion, contents: Contents) -> None:
     """Set the merge base and the statistics of a version, without saving it."""
-    statistics = contents.statistics
     version.merge_base_sha = contents.merge_base
-    version.commit_count = statistics.commit_count
-    version.additions = statistics.additions
-    version.deletions = statistics.deletions
-    version.changed_files = statistics.changed_files
+    set_statistics(version, contents.statistics)
 
 
 def put_off(version: PullVersion) -> None:
@@ -190,9 +178,7 @@ def note_base(pull: Pull) -> None:
 
 
 def mark_complete(new: Sequence[PullVersion]) -> None:
-    """Take new versions out of the worker's queue after their refs are created, unless their
-    contents are missing.
-    """
+    """Take versions whose refs are created out of the worker's queue, if they have contents."""
     if new:
         needs_no_contents = Q(base_sha=None) | Q(commit_count__isnull=False)
         pks = [version.pk for version in new]
@@ -201,9 +187,7 @@ def mark_complete(new: Sequence[PullVersion]) -> None:
 
 @contextmanager
 def putting_off(version: PullVersion) -> Iterator[None]:
-    """Ask git for the version's contents inside this block. An error delays the next attempt and
-    is raised again.
-    """
+    """Ask git for the version's contents inside this block. An error delays the next attempt."""
     try:
         yield
     except Exception:
@@ -222,7 +206,8 @@ def read_contents(version: PullVersion) -> None:
         if not version.is_known:  # another process may have stored them meanwhile
             set_contents(version, contents)
             version.save()
-            write_contents([(version, contents)])
+            packed = {"commits": contents.commits, "files": contents.files}
+            VersionContents.objects.create(version=version, **packed)
 
 
 def list_versions(pull: Pull) -> QuerySet[Any, Any]:
@@ -235,10 +220,7 @@ def list_versions(pull: Pull) -> QuerySet[Any, Any]:
         "merge_base_sha",
         "created_at",
         "is_forced",
-        "commit_count",
-        "additions",
-        "deletions",
-        "changed_files",
+        *STATISTICS,
         pushed_by_uuid=F("pushed_by__uuid"),
         pushed_by_username=F("pushed_by__username"),
     )
@@ -299,9 +281,7 @@ def _stored(version: PullVersion, column: str, throttle_key: str) -> bytes:
 
 
 def _read_now(version: PullVersion, throttle_key: str) -> None:
-    """Read the version's contents from git. 422 `too_expensive` if git cannot tell, and at once
-    until the next attempt is due; 503 if git fails.
-    """
+    """422 `too_expensive` if git cannot tell, and until the next attempt is due; 503 if it fails."""
     if version.tries and version.due_at and version.due_at > timezone.now():
         raise too_expensive()
     try:
@@ -348,10 +328,8 @@ def patches_of(
 
 
 def diff_of(version: PullVersion, throttle_key: str) -> IO[bytes]:
-    """The changes of a version as a diff for `git apply`, from its merge base.
-
-    422 `diff_too_large`, also if the list of files is truncated because `forget_commit` has removed
-    the commits.
+    """The changes of a version as a diff for `git apply`, from its merge base. 422
+    `diff_too_large`, also if `forget_commit` has removed the commits.
     """
     listing = files_of(version, throttle_key)
     if len(listing.files) < listing.total:
@@ -381,8 +359,7 @@ def _text(
 ) -> IO[bytes]:
     """The output of `write` in a temporary file; 422 `diff_too_large`.
 
-    The output is complete before the response begins, so that the status can be 422. The size is
-    cached, so that a diff that is too large is refused at once the next time.
+    The size is cached, so that a diff that is too large is refused at once the next time.
     """
     with ExitStack() as stack:
         file = stack.enter_context(TemporaryFile())

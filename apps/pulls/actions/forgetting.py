@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from django.db import transaction
 from django.utils import timezone
 
@@ -11,19 +9,16 @@ from apps.browse.cache import drop_answers, pack_commits, pack_files
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
+from apps.pulls.heads import pull_number
 from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull, PullVersion, VersionContents
 from apps.repos.models import BRANCHES, TAGS, CommitPush, NamedCommit, PushJournal, Repo
 from apps.repos.rules import ZERO
 
-PULL = re.compile(r"refs/pull/([0-9]+)/head")
-
 
 @transaction.atomic
 def forget_commit(*, repo: Repo, sha: str, dry_run: bool = False) -> list[str]:
-    """Remove a commit, all objects that are reachable only from it, and all cached answers.
-
-    Returns the names of the hidden refs that are deleted. Records `commit-forgotten`, without an
-    actor. A dry run changes nothing. The command can be repeated if it has been interrupted.
+    """Remove a commit, all objects that are reachable only from it, and all cached answers. Returns
+    the names of the hidden refs that are deleted. Can be repeated if it has been interrupted.
 
     `ValueError` if a branch, a tag or an open pull contains the commit, or if a push or a merge is
     in progress; `GitError`. Locks the repository and its open pulls, because git would otherwise
@@ -82,9 +77,9 @@ def _obstacle(name: str, active: set[int]) -> str:
         return f"branch {branch} contains the commit: push the branch without it, or delete it"
     if name.startswith(TAGS):
         return f"tag {name.removeprefix(TAGS)} contains the commit: delete the tag"
-    pull = PULL.fullmatch(name)
-    if pull and int(pull[1]) in active:
-        return f"pull {pull[1]} contains the commit: push its branch without it, or close the pull"
+    number = pull_number(name)
+    if number in active:
+        return f"pull {number} contains the commit: push its branch without it, or close the pull"
     return ""
 
 
