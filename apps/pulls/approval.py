@@ -177,9 +177,7 @@ class Approval:
 
     @cached_property
     def changes_requested_by(self) -> list[str]:
-        """The usernames of eligible people who request changes. Unlike an approval, a request for
-        changes does not become stale.
-        """
+        """The usernames of eligible people who request changes, which do not become stale."""
         return [
             review.created_by.username
             for review in self.decisions
@@ -243,7 +241,6 @@ class Approval:
         return Collaborators.of(self.eligibility.pull.repo, self.protections, besides=2)
 
     def _asking(self, person: int) -> list[bool]:
-        """For each protection, whether it asks for the approval of this named approver."""
         return [asks(protection, *self.named[person]) for protection in self.protections]
 
     @property

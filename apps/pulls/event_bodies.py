@@ -47,13 +47,11 @@ def event_bodies(
 
 
 def _written(html: Mapping[int, str], replies: Mapping[int, dict[str, Any]]) -> Bodies:
-    """Event's id -> its body, with the record if it is of a reply."""
     ids = html.keys() | replies.keys()
     return {event: EventBody(html.get(event), replies.get(event)) for event in ids}
 
 
 def _has_body(event: EventRow) -> bool:
-    """Whether the event is about a body that was written, or a reply."""
     is_kind = event.kind in CREATED or event.kind in OF_REPLIES
     return is_kind or "body" in event.data.get("changed", ())
 
@@ -76,10 +74,7 @@ def _numbers(events: Sequence[EventRow]) -> Mapping[int, set[int]]:
 
 
 def _readable(principal: Principal, repos: Collection[int], *, renew: bool) -> frozenset[int]:
-    """The repositories among these that the principal may read; no query without repositories.
-
-    `renew`: read the principal again first.
-    """
+    """The repositories among these that the principal, read again if `renew`, may read."""
     if not repos:
         return frozenset()
     now = principal.renewed() if renew else principal
@@ -103,10 +98,7 @@ def _with_links(
 
 
 def _texts(events: Sequence[EventRow]) -> dict[int, Text]:
-    """Event's id -> the repository and the stored HTML of its body.
-
-    One query for each kind of text, and one for the repositories.
-    """
+    """Event's id -> the repository and the stored HTML of its body."""
     html_of = dict([*_of_threads(events), *_of_replies(events), *_of_reviews(events)])
     ids = {event.repo_id for event in events if event.id in html_of and event.repo_id}
     rows = Repo.objects.select_related("owner_team", "owner_user").filter(pk__in=ids)
@@ -146,9 +138,8 @@ def _of_reviews(events: Sequence[EventRow]) -> Iterator[tuple[int, str]]:
 
 
 def _stored_html(rows: QuerySet[Any, Any], *key: str) -> dict[tuple[Any, ...], str]:
-    """The columns `key` of these rows -> the HTML of their body, without those that are too long.
-
-    A body whose stored HTML is from an older renderer is rendered again.
+    """The columns `key` of these rows -> their body's HTML, rendered again if it is from an older
+    renderer; without bodies that are too long.
     """
     size = rows.annotate(size=Length("body"), html_size=Length("body_html"))
     short = size.filter(size__gt=0, size__lte=LONGEST, html_size__lte=LONGEST)

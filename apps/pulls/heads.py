@@ -71,11 +71,10 @@ def pull_number(full_name: str) -> int | None:
 def may_move(fork: Repo, target: Repo, by: User | None, pusher: User | None) -> bool:
     """Whether a move of a fork's branch may update the target's pulls.
 
-    `by`: the person who pushes the branch, or reopens a pull from it; `pusher`: the person who
-    pushed the branch. None is treated as an anonymous person. `by` may if they can read the target
-    and write to the fork. If everybody who can read the target can also read the fork, the commits
-    are no secret, and it is enough that `pusher` can read the target. A target that is archived, or
-    whose owner is inactive, is never updated.
+    `by` pushes the branch, or reopens a pull from it; `pusher` pushed it; None is anonymous. `by`
+    may if they can read the target and write to the fork. If all readers of the target can read the
+    fork, the commits are no secret, and it is enough that `pusher` can read the target. A target
+    that is archived, or whose owner is inactive, is never updated.
     """
     if not takes_changes(target):
         return False
@@ -109,8 +108,8 @@ def takes_tip(pull: Pull, tip: Ref, by: User) -> bool:
 
 
 def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo, list[RefMove]]]:
-    """Moves of a fork's branches as moves of `refs/pull/<n>/head`, for each repository with pulls
-    from these branches. `take_moves` selects those that the pulls follow.
+    """Moves of a fork's branches as moves of `refs/pull/<n>/head`, for each repository with such
+    pulls. `take_moves` selects those that the pulls follow.
     """
     if fork.upstream_id is None:
         return
@@ -131,10 +130,8 @@ def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo,
 
 
 def take_moves(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> list[RefMove]:
-    """The moves from `pull_ref_moves` by people who may move the target's pulls now (`may_move`).
-
-    Fetches the new commits into the target first. The deletion of a branch is left out: its pulls
-    keep their heads.
+    """The moves by people who may move the target's pulls now (`may_move`), except deletions: the
+    pulls keep their heads. Fetches the new commits into the target first.
     """
     allowed = _allowed_actors(fork, target, moves)
     taken = [move for move in moves if move.actor in allowed and move.new != ZERO]
@@ -144,10 +141,8 @@ def take_moves(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> list[RefMo
 
 
 def mark_moved(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> None:
-    """Set or clear `source_moved` of the pulls of these moves.
-
-    It is set if somebody who may not update the pull made the last move, to another commit than the
-    pull's head. The caller holds the target's lock.
+    """Set `source_moved` of the pulls whose last move, to another commit than the head, was by
+    somebody who may not update the pull; else clear it. The caller holds the target's lock.
     """
     last = {number: move for move in moves if (number := pull_number(move.full_name))}
     allowed = _allowed_actors(fork, target, last.values())
@@ -159,16 +154,14 @@ def mark_moved(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> None:
 
 
 def _allowed_actors(fork: Repo, target: Repo, moves: Iterable[RefMove]) -> set[User | None]:
-    """The actors of these moves who may move the target's pulls."""
     actors = {move.actor for move in moves}
     return {actor for actor in actors if may_move(fork, target, actor, actor)}
 
 
 def fetch_commit(pull: Pull, sha: str) -> None:
     """Fetch a commit and its history from the fork into the target's repository, unless present.
-
-    Creates no ref, because a push may still be refused. If git fails, the next push or the merge
-    tries again; until then the pull's statistics are 0.
+    Creates no ref, because a push may still be refused. If git fails, the next push or merge tries
+    again; until then the pull's statistics are 0.
     """
     if pull.is_from_fork and pull.source_repo is not None:
         _fetch(pull.source_repo, pull.repo, sha)
@@ -235,11 +228,11 @@ def update_from_tips(pull: Pull, by: User, facts: GitFacts) -> list[NewVersion]:
 
 
 def update_refs_on_commit(pull: Pull, new: Sequence[PullVersion] = ()) -> None:
-    """After the commit, update `refs/pull/<n>/head` and create the refs of these new versions.
+    """After the commit, update `refs/pull/<n>/head` and create the refs of these new versions,
+    which keep commits of deleted branches.
 
-    The refs keep the commits when the branch is deleted. They are written after the commit because
-    a rollback would not undo them. If that fails, the next push of the branch updates the head's
-    ref, and the worker creates the refs of versions.
+    A rollback would not undo refs. If it fails, the next push updates the head's ref, and the
+    worker creates those of versions.
     """
     git, pull_id, versions = pull.repo.git, pull.pk, [*new]
     # A lambda, because Django logs the name of a callback that fails, and a partial has none.
@@ -247,9 +240,8 @@ def update_refs_on_commit(pull: Pull, new: Sequence[PullVersion] = ()) -> None:
 
 
 def update_refs(git: GitRepo, pull_id: int, new: Sequence[PullVersion]) -> None:
-    """Point the pull's ref to the stored head, and create the refs of new versions.
-
-    Tries again if another process moves the head or the ref meanwhile.
+    """Point the pull's ref to the stored head, and create the refs of new versions. Tries again if
+    another process moves the head or the ref meanwhile.
     """
     for _ in range(UPDATE_TRIES):
         number, repo_id, head = HEAD.one(pk=pull_id)
@@ -271,10 +263,8 @@ def update_refs(git: GitRepo, pull_id: int, new: Sequence[PullVersion]) -> None:
 
 
 def keep_head(pull: Pull) -> None:
-    """Create the ref that keeps the approved head, even after a force push to the branch.
-
-    Call it before the review is saved, because a ref without a review does no harm. If git fails,
-    the commit stays as long as it is the head, and some weeks longer.
+    """Create the ref that keeps the approved head, even after a force push. Call it before the
+    review is saved: a ref without a review does no harm. If git fails, the commit stays some weeks.
     """
     if pull.head_sha is None:
         return

@@ -123,10 +123,7 @@ class GitState:
 
 
 class Pull(models.Model):
-    """A request to merge a branch into another branch of the repository.
-
-    The source branch is in the same repository or in a fork of it.
-    """
+    """A request to merge a branch, of this repository or of a fork, into a branch."""
 
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="pulls")
     number = models.BigIntegerField()
@@ -205,9 +202,7 @@ class Pull(models.Model):
 
     @property
     def source_ref(self) -> str:
-        """The ref of this repository that the head follows: the source branch, or for a fork the
-        copy of its branch.
-        """
+        """The ref here that the head follows: its branch, or the copy of a fork's branch."""
         return pull_ref(self.number) if self.is_from_fork else BRANCHES + self.source_branch
 
     @property
@@ -225,10 +220,9 @@ class Pull(models.Model):
         return f"/pulls/{self.number}"
 
     def tips(self) -> tuple[str | None, str | None]:
-        """The pull's head and the target's tip, as stored now; one query.
+        """The pull's head and the target's tip, as stored now; None without a branch. One query.
 
-        None for a branch that does not exist. The head is the pull's own and not the tip of the
-        source, because a merge must not include commits that the pull does not show.
+        The head is the pull's own: a merge must not include commits that the pull does not show.
         """
         head, target = TIPS.one(
             pk=self.pk, source=BRANCHES + self.source_branch, target=self.target_ref

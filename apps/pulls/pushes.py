@@ -107,8 +107,8 @@ def affected_pulls(repo: Repo, moves: Sequence[RefMove], *, locking: bool = Fals
 
 
 def _padded(values: Sequence[str | int | None]) -> list[str | int | None]:
-    """The values that are not None, padded with None to a power of two, or beyond 256 to a multiple
-    of 512. This keeps the number of SQL texts small; in SQL, NULL equals nothing.
+    """The values that are not None, padded with None (equal to nothing in SQL) to a power of two,
+    or beyond 256 to a multiple of 512, which keeps the number of SQL texts small.
     """
     present = [value for value in values if value is not None]
     size = 1 << max(0, len(present) - 1).bit_length()
@@ -143,10 +143,7 @@ def with_new_base_only(
     pulls: Sequence[Pull], moves: Sequence[RefMove], facts: GitFacts
 ) -> set[int]:
     """The ids of the pulls of which only the base changes: their target has gained commits, but
-    none that their head contains.
-
-    Runs one git process for all pulls of a target. With one for each pull, a push to a branch with
-    many pulls would take too long.
+    none that their head contains. One git process for all pulls of a target, which may have many.
     """
     moved = {move.full_name for move in moves}
     ids: set[int] = set()
@@ -230,10 +227,8 @@ def head_moves(pull: Pull, moves: Sequence[RefMove], last: str | None) -> list[R
 
 
 def find_merging_move(pull: Pull, moves: Sequence[RefMove], facts: GitFacts) -> MergedByMove | None:
-    """The first move that merges the pull; None if no move does.
-
-    A move merges the head that the pull had before it, or a head that the same push brings. A push
-    that creates the target merges no pull.
+    """The first move that merges the pull, by the head before it or one of the same push; None if
+    no move does. A push that creates the target merges no pull.
     """
     head = pull.head_sha
     for index, move in enumerate(moves):

@@ -85,10 +85,7 @@ def list_reviews(pull: Pull) -> ReviewQuerySet:
 
 
 def with_open_pulls(repos: RepoQuerySet) -> RepoQuerySet:
-    """Annotate repositories with the number of their open pulls and drafts, `open_pulls`.
-
-    Counts at most one more than `MOST_COUNTED`.
-    """
+    """Annotate repositories with `open_pulls`, at most one more than `MOST_COUNTED`."""
     return repos.annotate(open_pulls=CountOf(Pull.objects.filter(IS_ACTIVE, repo=OuterRef("pk"))))
 
 
@@ -120,9 +117,7 @@ def head_of(repo: Repo, number: int) -> str | None:
 
 
 def open_numbers(repo: Repo, branches: list[str]) -> dict[str, list[int]]:
-    """Source branch -> the numbers of at most ten open or draft pulls from it, both in this
-    repository.
-    """
+    """Source branch -> the numbers of at most ten open or draft pulls within this repository."""
     if not branches:
         return {}
     numbers = defaultdict[str, list[int]](list)
@@ -165,18 +160,16 @@ TAKES_CHANGES = (
 def awaiting_review_from(rows: PullQuerySet, person: User, caller: Principal) -> PullQuerySet:
     """The open pulls that wait for a decision of this person, as far as the caller may know.
 
-    A protection of the target asks for the person's approval (`approval.asks`), the person is
-    eligible (`Eligibility.reason_against`), and has no decision or a dismissed one. Stale approvals
-    count as decisions, because only git can tell that they are stale.
+    A protection asks for the person (`approval.asks`), who is eligible
+    (`Eligibility.reason_against`) and has no decision or a dismissed one. Stale approvals count:
+    only git can tell that they are.
     """
     waiting = _pulls_waiting_for(person, caller)
     return rows.filter(pk__in=waiting) if person.is_active else rows.none()
 
 
 def _pulls_waiting_for(person: User, caller: Principal) -> QuerySet[Any, Any]:
-    """The query starts at the protections that ask for the person, so that the pulls of
-    other protections are not read.
-    """
+    """From the protections that ask for the person, as other protections may have many pulls."""
     pushed_by_others = Q(head_sha=None) | ~Q(head_pushed_by=person.pk)
     pulls = Pull.objects.filter(
         TAKES_CHANGES,
@@ -194,11 +187,8 @@ def _pulls_waiting_for(person: User, caller: Principal) -> QuerySet[Any, Any]:
 def _protections_asking(person: User, caller: Principal) -> QuerySet[Any, Any]:
     """The ids of the protections that ask for the person's approval: those that name the person,
     and those that name nobody, require approvals, and are in a repository that the person may write
-    to.
-
-    Write access counts as the owner, or by a role in a team that the caller may read, because the
-    members of other teams are secret. The access of staff does not count, or every pull would wait
-    for every member of staff.
+    to as its owner, or in a team that the caller may read: members of other teams are secret. The
+    access of staff does not count, or every pull would wait for all of them.
     """
     readable = Team.objects.readable_by(caller)
     teams = readable.filter(members__user=person.pk, members__role__in=WRITERS).values("pk")
@@ -210,7 +200,6 @@ def _protections_asking(person: User, caller: Principal) -> QuerySet[Any, Any]:
 
 
 def _decision_of(person: User) -> Coalesce:
-    """The status of the person's last decision on a pull; `dismissed` if there is none."""
     reviews = Review.objects.filter(pull=OuterRef("pk"), created_by=person.pk)
     decisions = reviews.exclude(status=ReviewStatus.COMMENTED.value)
     newest = decisions.order_by("-decided_at", "-id").values("status")[:1]
@@ -281,8 +270,8 @@ def pulls_awaiting(principal: Principal, most: int) -> list[Pull]:
 
 
 def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
-    """At most `most` open pulls and drafts that the person opened and may read, newest activity
-    first; four queries.
+    """At most `most` active pulls that the person opened and may read, newest activity first; four
+    queries.
     """
     role = Member.objects.filter(team=OuterRef("repo__owner_team"), user=principal.user.pk)
     keeps_head = Q(source_repo=None) | Q(source_moved=True)
@@ -321,7 +310,6 @@ def _own(principal: Principal) -> PullQuerySet:
 
 
 def _branch(repo: str, name: str) -> Exists:
-    """Whether the branch in the column `name` exists in the repository in the column `repo`."""
     full_name = Concat(Value(BRANCHES), OuterRef(name))
     return Exists(Ref.objects.filter(repo=OuterRef(repo), full_name=full_name))
 

@@ -36,9 +36,7 @@ DECISIONS = [ReviewStatus.APPROVED, ReviewStatus.CHANGES_REQUESTED, ReviewStatus
 
 
 def source_problem(text: str) -> str | None:
-    """The reason why this cannot be a `source_branch`; None if it can. A fork's owner may precede
-    the branch, with a colon.
-    """
+    """The reason why this cannot be a `source_branch`, such as `topic` or `bob:topic`; else None."""
     return branch_problem(text.rpartition(":")[2])
 
 
@@ -81,9 +79,7 @@ def kind_of_transition(pull: Pull, status: PullStatus) -> Kind:
 
 
 def takes_changes(repo: Repo) -> bool:
-    """Whether people other than staff may change the repository: it is not archived, and its owner
-    is active. The owner must be loaded.
-    """
+    """Whether people other than staff may change the repository, whose owner is loaded."""
     return repo.owner.is_active and not repo.is_archived
 
 
@@ -192,18 +188,16 @@ def check_head(head: str | None, expected: str | None) -> None:
 
 
 def signature(user: User) -> Person:
-    """The name of a person and a no-reply address, for commits that the site writes. The address of
-    the account stays private.
+    """A person's name and a no-reply address, for commits by the site: the own address stays
+    private.
     """
     host = urlsplit(settings.BASE_URL).hostname or "localhost"
     return Person(user.display_name or user.username, f"{user.username}@users.noreply.{host}")
 
 
 def squash_author(pull: Pull, people: Iterable[Person]) -> Person:
-    """The author of a squashed commit: the pull's author.
-
-    Their own address is used only if it is already that of an author of the pull's commits,
-    `people`. With another address they would also be listed as a co-author.
+    """The author of a squashed commit: the pull's, with their own address only if one of `people`,
+    the authors of its commits, has it. Else they would also be listed as a co-author.
     """
     author = pull.thread.created_by
     if author.email and author.email.lower() in {person.email.lower() for person in people}:
@@ -212,9 +206,7 @@ def squash_author(pull: Pull, people: Iterable[Person]) -> Person:
 
 
 def merge_message(pull: Pull, strategy: Strategy) -> str:
-    """The subject of the merge commit, on one line: old titles may contain line breaks and control
-    characters.
-    """
+    """The subject of the merge commit, on one line even if an old title has several."""
     title = without_controls(" ".join(pull.thread.title.split()))
     if strategy is Strategy.SQUASH:
         return f"{title} (#{pull.number})"

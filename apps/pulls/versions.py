@@ -58,10 +58,7 @@ MOST_DOUBLED = 12
 
 @dataclass(frozen=True)
 class Contents:
-    """The commits and changed files between two commits.
-
-    The lists are packed, and may be truncated; the statistics are complete.
-    """
+    """The commits and files between two commits: packed, and maybe truncated; complete statistics."""
 
     merge_base: str | None
     statistics: DiffStat
@@ -105,10 +102,7 @@ class NewVersion:
 def new_versions(
     pull: Pull, base: str | None, heads: Sequence[tuple[str, int | None]], facts: GitFacts
 ) -> list[NewVersion]:
-    """The versions of these heads, which follow the pull's head in this order. Writes nothing.
-
-    `heads`: each with the id of the person who pushed it.
-    """
+    """The versions of heads, with who pushed each, which follow the pull's head. Writes nothing."""
     versions, before = [], pull.head_sha
     for head, pushed_by_id in heads:
         contents = facts.ask(contents_if_told, pull.repo.git, base, head) if base else None
@@ -228,8 +222,7 @@ def list_versions(pull: Pull) -> QuerySet[Any, Any]:
 
 def get_version(pull: Pull, number: int | None, *, with_files: bool = False) -> PullVersion | None:
     """The version of this number, or the newest one; None if the pull has no head. 404.
-
-    `with_files`: read its stored files in the same query.
+    `with_files` reads its stored files in the same query.
     """
     if number is None and not pull.last_version:
         return None
@@ -281,7 +274,7 @@ def _stored(version: PullVersion, column: str, throttle_key: str) -> bytes:
 
 
 def _read_now(version: PullVersion, throttle_key: str) -> None:
-    """422 `too_expensive` if git cannot tell, and until the next attempt is due; 503 if it fails."""
+    """422 `too_expensive` if git cannot tell, until the next attempt is due; 503 if git fails."""
     if version.tries and version.due_at and version.due_at > timezone.now():
         raise too_expensive()
     try:
@@ -294,9 +287,7 @@ def _read_now(version: PullVersion, throttle_key: str) -> None:
 
 
 def files_between(old: PullVersion, new: PullVersion, throttle_key: str) -> Listing:
-    """The differences between the heads of two versions; 404 if git no longer has one of them, 422
-    `too_expensive`.
-    """
+    """The differences between the heads of two versions; 404 if one is gone, 422 `too_expensive`."""
     repo, heads = new.pull.repo, (old.head_sha, new.head_sha)
 
     def ask() -> dict[str, Any]:

@@ -114,7 +114,6 @@ class CrossRepoList:
         return rows
 
     def _first_of_all(self, rows: QuerySet[Any, Any], size: int) -> QuerySet[Any, Any]:
-        """The ids of the first readable rows, by a condition on each row's repository."""
         repo = self._path("repo")
         if self.repo_ids is not None:
             rows = rows.filter((f"{repo}__in", self.repo_ids))
@@ -127,9 +126,8 @@ class CrossRepoList:
     def _first_of_each(
         self, repo_ids: list[int], rows: QuerySet[Any, Any], size: int, direction: str
     ) -> RawSQL:
-        """The ids of the first rows, from the first rows of each repository.
-
-        Each repository costs at most one page of its index, however many rows it has.
+        """The ids of the first rows, from the first rows of each repository: each costs at most one
+        page of its index, however many rows it has.
         """
         rows = rows.filter((self._path("repo"), RawSQL("repo.id", ())))
         sorted_by = [self._path("last_activity_at"), self._path("uuid")]
@@ -171,9 +169,7 @@ def cursor_schema(name: str, description: str) -> dict[str, Any]:
 
 class CrossRepoPagination(ApiPagination):
     """Pages of a `CrossRepoList`. `before` gives older activity; `after` gives the page right after
-    a position, so that a client that polls misses nothing.
-
-    `next` leads to older activity and `previous` to newer; an empty page of `after` names itself.
+    a position, so that a client that polls misses nothing. An empty page of `after` names itself.
     """
 
     parameters = (
@@ -210,7 +206,6 @@ class CrossRepoPagination(ApiPagination):
         return page
 
     def _page_after(self, rows: CrossRepoList, after: Position) -> list[CrossRepoRow]:
-        """The rows right after a position, newest first."""
         size = self.per_page
         page = rows.page(after=after, before=None, size=size, newest_first=False)[::-1]
         oldest = page[-1].position if page else Position(after.at, LAST_UUID)

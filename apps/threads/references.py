@@ -55,9 +55,7 @@ class LinkTarget:
 
 def urls(access: RepoAccess, base: str, texts: Iterable[str]) -> dict[str, str]:
     """The URLs of the references in these texts that the caller may follow, by reference text.
-
-    `texts`: the HTML that `markdown.render` made of texts in the repository, whose owner is loaded.
-    `base`: see `base_url`. Runs the queries of `link_targets`.
+    `texts`: HTML that `markdown.render` made in the repository, whose owner is loaded.
     """
     readable = Repo.objects.visible_to(access.principal)
     targets = link_targets([(access.repo, html) for html in texts], base, readable)
@@ -68,9 +66,7 @@ def link_targets(
     texts: Iterable[Text], base: str, repos: RepoQuerySet
 ) -> dict[tuple[int, str], LinkTarget]:
     """The targets of the references in these texts, by the id of the text's repository and the
-    reference text. `repos`: the other repositories that references may lead to.
-
-    One query, and one before it if there are references to other repositories.
+    reference text. `repos`: the other repositories that references may lead to. One or two queries.
     """
     distinct = dict.fromkeys(
         (repo, reference) for repo, html in texts for reference in markdown.references(html)
@@ -106,9 +102,7 @@ def _key_of(repo: Repo, reference: Reference, others: dict[str, Repo]) -> Key | 
 
 
 def _names(keys: Collection[Key]) -> dict[Key, str]:
-    """The username, the kind of the thread, or the full name of the commit, for each key that
-    exists; one query.
-    """
+    """The username, the kind of thread, or the full commit of each key that exists; one query."""
     people, commits = ([key for key in keys if key[0] == table] for table in ("person", "commit"))
     numbers: Numbers = defaultdict(set)
     for table, repo, name in keys:
@@ -131,7 +125,6 @@ def _names(keys: Collection[Key]) -> dict[Key, str]:
 def _link_target(
     repo: Repo, reference: Reference, others: dict[str, Repo], name: str, base: str
 ) -> LinkTarget:
-    """The target of a reference, from its value in `_names`."""
     if reference.username:
         return LinkTarget(f"{base}/users/{name}")
     if reference.commit:
@@ -142,9 +135,7 @@ def _link_target(
 
 
 def _repos_by_path(repos: RepoQuerySet, paths: Collection[str]) -> dict[str, Repo]:
-    """The repositories among these that have one of these paths, by path in lower case; one
-    query.
-    """
+    """The repositories among these with one of these paths, by path in lower case; one query."""
     condition = Q()
     for path in islice(paths, REPOS_MAX):
         kind, owner, slug = path.split("/")
@@ -175,10 +166,8 @@ class ParsedTarget:
 
 
 def check_links(access: RepoAccess, thread: Thread, links: Sequence[dict[str, str]]) -> None:
-    """422 `link_target_not_found` if a link of a reply in this thread has a target that does not
-    exist, or that the caller may not read.
-
-    One query each for repositories, threads and replies, and one git process for each repository
+    """422 `link_target_not_found` for a link in this thread with a target that does not exist, or
+    that the caller may not read. At most three queries, and one git process for each repository
     with commits.
     """
     checked = [

@@ -55,8 +55,7 @@ def _lock_writers(repo: Repo) -> None:
 
 def _refs_with(repo: Repo, sha: str) -> tuple[list[str], dict[str, str]]:
     """The obstacles as sentences, and the hidden refs with their values; both contain the commit.
-
-    Both are empty if git does not have the commit. `GitError`, `ValueError`.
+    `GitError`, `ValueError`.
     """
     if repo.git.missing([sha]):
         return [], {}
@@ -68,10 +67,7 @@ def _refs_with(repo: Repo, sha: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _obstacle(name: str, active: set[int]) -> str:
-    """The reason why a ref cannot be deleted, and the remedy; empty if it can.
-
-    `active`: the numbers of the repository's open and draft pulls.
-    """
+    """The reason why a ref cannot be deleted, and the remedy; empty if it can."""
     if name.startswith(BRANCHES):
         branch = name.removeprefix(BRANCHES)
         return f"branch {branch} contains the commit: push the branch without it, or delete it"
@@ -84,16 +80,13 @@ def _obstacle(name: str, active: set[int]) -> str:
 
 
 def _forget_named_commits(repo: Repo) -> None:
-    """Clear the named commits that git no longer has."""
     named = NamedCommit.objects.filter(repo=repo).exclude(sha="")
     missing = repo.git.missing({*named.values_list("sha", flat=True)})
     named.filter(sha__in=missing).update(sha="")
 
 
 def _forget_versions(repo: Repo) -> None:
-    """Empty the lists of versions whose head git no longer has, and leave them out of the worker's
-    queue. Their numbers stay, so that the lists count as truncated.
-    """
+    """Empty the versions whose head git no longer has. Their numbers stay: the lists are truncated."""
     versions = PullVersion.objects.filter(pull__repo=repo)
     heads = repo.git.missing({*versions.values_list("head_sha", flat=True)})
     lost = versions.filter(head_sha__in=heads)

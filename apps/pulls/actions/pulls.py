@@ -141,7 +141,6 @@ def _review_requests(pull: Pull) -> list[Pinged]:
 
 
 def _set_status(access: RepoAccess, pull: Pull, status: PullStatus, facts: GitFacts) -> Kind:
-    """Change to another status, without saving the pull; return the kind of its event."""
     kind = rules.kind_of_transition(pull, status)
     if kind is Kind.PULL_REOPENED:
         rules.check_not_open_already(pull)
