@@ -36,7 +36,7 @@ DECISIONS = [ReviewStatus.APPROVED, ReviewStatus.CHANGES_REQUESTED, ReviewStatus
 
 
 def source_problem(text: str) -> str | None:
-    """The reason why this cannot be a `source_branch`, such as `topic` or `bob:topic`; else None."""
+    """The reason why this is no `source_branch`, such as `topic` or `bob:topic`; else None."""
     return branch_problem(text.rpartition(":")[2])
 
 

@@ -273,7 +273,7 @@ def review_record(review: Review, eligibility: Eligibility) -> dict[str, Any]:
 
 
 def pull_protection_record(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
-    """A pull's protections, approvals and blockers, and whether the caller can review or merge it."""
+    """The protections, approvals and blockers of a pull, and what the caller can do with it."""
     pull, approval = readiness.pull, readiness.approval
     protections = approval.protections
     codes = [blocker.code for blocker in readiness.blockers]

@@ -58,7 +58,7 @@ MOST_DOUBLED = 12
 
 @dataclass(frozen=True)
 class Contents:
-    """The commits and files between two commits: packed, and maybe truncated; complete statistics."""
+    """The commits and files between two commits, packed and maybe truncated; all in numbers."""
 
     merge_base: str | None
     statistics: DiffStat
@@ -287,7 +287,7 @@ def _read_now(version: PullVersion, throttle_key: str) -> None:
 
 
 def files_between(old: PullVersion, new: PullVersion, throttle_key: str) -> Listing:
-    """The differences between the heads of two versions; 404 if one is gone, 422 `too_expensive`."""
+    """The differences of the heads of two versions; 404 if one is gone, 422 `too_expensive`."""
     repo, heads = new.pull.repo, (old.head_sha, new.head_sha)
 
     def ask() -> dict[str, Any]:

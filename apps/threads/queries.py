@@ -47,7 +47,7 @@ def _shown_replies() -> QuerySet[Reply]:
 
 @cache
 def _first_rows(most: int) -> Statement:
-    """The first `most` rows of `REPLIES`, up to the row with which bodies exceed `size` characters."""
+    """The first `most` rows of `REPLIES`, until their bodies exceed `size` characters."""
     size = Length("body")
     before = Window(Sum(size), order_by="path") - size
     first = Reply.objects.filter(pk__in=_shown_replies().values("pk")[:most])

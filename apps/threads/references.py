@@ -27,7 +27,7 @@ from apps.repos.commits import known_commits
 from apps.repos.models import Repo
 from apps.repos.models.repo import RepoQuerySet
 from apps.threads import rules
-from apps.threads.models import Reply, Thread, ThreadKind, ThreadQuerySet, segment
+from apps.threads.models import Reply, Thread, ThreadQuerySet, segment
 
 REFERENCES_MAX = 5000
 """Distinct references that are looked up for one answer; the others stay text."""
@@ -176,7 +176,8 @@ def check_links(access: RepoAccess, thread: Thread, links: Sequence[dict[str, st
         if link["kind"] in CHECKED_KINDS and not rules.is_web_address(link["target"])
     ]
     targets = _parse_targets(access, thread, checked)
-    if targets is None or not _all_exist(targets):
+    checks = (_threads_exist, _replies_exist, _commits_exist)
+    if targets is None or not all(exist(targets) for exist in checks):
         text = "links: A target is not there, or you may not read it."
         raise Invalid("link_target_not_found", text)
 
@@ -206,30 +207,19 @@ def _parsed_target(kind: str, repo: Repo, match: re.Match[str], thread: Thread) 
     return ParsedTarget(kind, repo, int(match["name"]))
 
 
-def _all_exist(targets: list[ParsedTarget]) -> bool:
-    return _threads_exist(targets) and _replies_exist(targets) and _commits_exist(targets)
-
-
 def _threads_exist(targets: list[ParsedTarget]) -> bool:
     threads = [target for target in targets if target.kind in {"thread", "pull"}]
     numbers: Numbers = defaultdict(set)
     for target in threads:
         numbers[target.repo.pk].add(target.number)
     rows = _threads(numbers).values_list("repo", "number", "kind") if numbers else []
-    kinds = {(repo, number): kind for repo, number, kind in rows}
-    for target in threads:
-        kind = kinds.get((target.repo.pk, target.number))
-        if kind is None or (target.kind == "pull" and kind != ThreadKind.PULL):
-            return False
-    return True
+    kinds = {(repo, number): {kind, "thread"} for repo, number, kind in rows}
+    return all(target.kind in kinds.get((target.repo.pk, target.number), ()) for target in threads)
 
 
 def _replies_exist(targets: list[ParsedTarget]) -> bool:
-    replies = {
-        (target.repo.pk, target.number, target.reply)
-        for target in targets
-        if target.kind == "reply"
-    }
+    found = [target for target in targets if target.kind == "reply"]
+    replies = {(target.repo.pk, target.number, target.reply) for target in found}
     condition = Q()
     for repo, number, reply in replies:
         condition |= Q(thread__repo=repo, thread__number=number, number=reply)

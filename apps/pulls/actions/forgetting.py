@@ -86,7 +86,7 @@ def _forget_named_commits(repo: Repo) -> None:
 
 
 def _forget_versions(repo: Repo) -> None:
-    """Empty the versions whose head git no longer has. Their numbers stay: the lists are truncated."""
+    """Empty the versions whose head git no longer has, but for their numbers."""
     versions = PullVersion.objects.filter(pull__repo=repo)
     heads = repo.git.missing({*versions.values_list("head_sha", flat=True)})
     lost = versions.filter(head_sha__in=heads)

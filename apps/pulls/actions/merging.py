@@ -287,7 +287,7 @@ def _ahead(attempt: MergeAttempt) -> int:
 
 
 def _plan_of_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> Plan:
-    """The plan, a new one if the tips have moved; 503 if less time is left than the first one took."""
+    """The plan, a new one if the tips have moved; 503 if less time is left than that took."""
     tips = merge.pull.tips()
     if tips == (plan.head, plan.move.old):
         return plan
