@@ -25,14 +25,6 @@ def merge_url(pull: Pull) -> str:
 
 
 @pytest.fixture
-def protection(make, pull, alice):
-    """`main` is protected and names no approvers. A clone's push is not refused, because it
-    bypasses the check.
-    """
-    return make.protection(pull.repo, by=alice)
-
-
-@pytest.fixture
 def approved(make, pull, protection, bob):
     """bob's approval of the pull's first head."""
     return make.review(pull, by=bob)

@@ -11,12 +11,12 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from apps.events.models import Event
-from apps.git.run import run_git
 from apps.idempotency.models import KeyedRequest
 from apps.pulls.models import MergeAttempt
 from apps.repos.models import PushJournal
 from tests.dying import dying_at
 from tests.pulls import paths, push_hook
+from tests.pulls.test_merge_races import commits
 
 pytestmark = pytest.mark.slow
 KEY = "8e03978e-40d5-43dd-bc93-6894a57f9324"
@@ -30,10 +30,6 @@ def time_passes():
 
 def merge_url(pull):
     return f"{paths.pull(pull)}/merge"
-
-
-def commits(repo):
-    return int(run_git(repo.git.path, "rev-list", "--count", "refs/heads/main").word)
 
 
 @pytest.mark.parametrize("strategy", ["merge", pytest.param("rebase", marks=pytest.mark.once)])

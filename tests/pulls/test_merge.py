@@ -6,7 +6,9 @@ import pytest
 
 from apps.accounts.actions import sign_up
 from apps.accounts.principal import ANONYMOUS
+from apps.events.models import Event
 from apps.git import run
+from apps.repos.models import PushJournal
 from apps.site.models import SiteSettings
 from tests.factories import UserFactory
 from tests.gitclient import Clone
@@ -217,3 +219,31 @@ def test_what_was_asked_before_the_lock_is_not_asked_again(api, pull, alice, set
     push_hook.preparing.append(lambda: before.append(run.spawned))
     api(alice).post(merge_url(pull)).gives()
     assert before == [run.spawned - 1]
+
+
+# A disk that shows an older value of a ref
+
+
+@pytest.fixture
+def disk_is_behind(clone, pull):
+    """The last push of main was acknowledged, but the disk shows the old value; both values."""
+    before = clone.head("main")
+    clone.push_commit("main", {"gate": "1"})
+    last = clone.head("main")
+    clone.server("update-ref", "refs/heads/main", before)
+    return before, last
+
+
+@pytest.mark.parametrize("strategy", ["merge", "squash", "rebase"])
+def test_a_merge_on_a_disk_that_lies_takes_no_commit_from_the_target(
+    api, pull, clone, disk_is_behind, alice, strategy
+):
+    before, last = disk_is_behind
+    events, url = Event.objects.count(), f"{paths.pull(pull)}/merge"
+    api(alice).post(url, merge_strategy=strategy).fails(503, "unavailable")
+    assert clone.repo.git.ref("refs/heads/main") == before
+    assert clone.repo.branch_sha("main") == last
+    assert (Event.objects.count(), PushJournal.objects.count()) == (events, 0)
+    clone.server("update-ref", "refs/heads/main", last)
+    api(alice).post(url, merge_strategy=strategy).gives()
+    assert clone.repo.git.is_ancestor(last, clone.repo.branch_sha("main"))

@@ -17,14 +17,11 @@ from apps.pulls.actions import merge_pull, merging
 from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.models import PushJournal
 from apps.repos.pushes import open_journal
+from tests.dying import Killed
 from tests.principals import access_of
 from tests.pulls import paths, push_hook
 
 pytestmark = pytest.mark.slow
-
-
-class Killed(BaseException):
-    """The process has died here."""
 
 
 def die():

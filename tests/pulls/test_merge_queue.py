@@ -15,19 +15,13 @@ from apps.git.merge import build
 from apps.pulls.actions import merging
 from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.models import PushJournal
+from tests.dying import Killed
 from tests.principals import access_of
 from tests.pulls import paths
 from tests.races import Aside
 from tests.server import PATIENCE
 
 PULLS, CLIENTS = 24, 8
-
-
-@pytest.fixture
-def second(make, clone, alice):
-    """Another pull into `main`."""
-    clone.push_commit("topic", {"gate": "open\n"}, onto="main")
-    return make.pull(clone.repo, by=alice, source="topic")
 
 
 def begin_merge(pull, by, seconds=60, *, is_built=True):
@@ -262,10 +256,6 @@ def test_a_merge_that_waits_has_stored_no_plan(api, pull, second, alice, monkeyp
     monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
     api(alice).post(f"{paths.pull(second)}/merge").gives()
     assert seen == [(True, None, None)]
-
-
-class Killed(BaseException):
-    """The process has died here."""
 
 
 def test_a_merge_that_dies_while_it_waits_leaves_a_place_that_expires(

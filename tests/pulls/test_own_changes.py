@@ -13,12 +13,6 @@ REASON = "Pushed the approved commit, or nobody knows who did."
 
 
 @pytest.fixture
-def protection(make, pull, alice):
-    """`main` is protected and names no approvers: everybody with write access may approve."""
-    return make.protection(pull.repo, by=alice)
-
-
-@pytest.fixture
 def approvals(api, alice):
     """`approvals(pull)`: the number that count, the reason against each, and the blockers."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from types import SimpleNamespace
 
 import pytest
+from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import ApiToken, User
 from apps.git.merge import Strategy
 from apps.pulls.actions import create_review, delete_review, update_review
 from apps.pulls.models import MergeAttempt
@@ -16,17 +18,12 @@ from apps.repos.actions import (
     remove_approver,
     update_protection,
 )
-from apps.repos.models import Approver
+from apps.repos.models import Approver, Repo
+from apps.teams.models import Member, Role, Team
 from tests.principals import access_of
 from tests.pulls import paths
 
 MERGE = "/merge"
-
-
-@pytest.fixture
-def protection(make, pull, alice):
-    """`main` is protected and names no approvers."""
-    return make.protection(pull.repo, by=alice)
 
 
 def test_nobody_merges_without_an_approval_and_with_one_those_who_may(
@@ -268,3 +265,47 @@ def test_a_rebase_at_the_last_moment_keeps_the_approval(api, reviewed, last_mome
     last_moment(rebase)
     merged = api(reviewed.alice).post(paths.pull(reviewed.pull) + MERGE).gives()
     assert merged["head_sha"] != reviewed.pull.head_sha
+
+
+# Access that is lost at the last moment
+
+LOST = {
+    "the role is lowered": (
+        lambda bob: Member.objects.filter(user=bob).update(role=Role.VIEWER),
+        "role_required",
+    ),
+    "the role is lost": (lambda bob: Member.objects.filter(user=bob).delete(), "forbidden"),
+    "the team is deactivated": (lambda bob: Team.objects.update(is_active=False), "team_inactive"),
+    "the repository is archived": (
+        lambda bob: Repo.objects.update(is_archived=True),
+        "repo_archived",
+    ),
+    "the token is revoked": (
+        lambda bob: ApiToken.objects.filter(user=bob).update(revoked_at=timezone.now()),
+        "not_authenticated",
+    ),
+    "the token expires": (
+        lambda bob: ApiToken.objects.filter(user=bob).update(
+            expires_at=timezone.now() - dt.timedelta(seconds=1)
+        ),
+        "not_authenticated",
+    ),
+    "the account is closed": (
+        lambda bob: User.objects.filter(pk=bob.pk).update(is_active=False),
+        "not_authenticated",
+    ),
+}
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_merge_needs_its_access_until_the_end(api, make, pull, bob, last_moment, events, lost):
+    lose, code = LOST[lost]
+    Repo.objects.update(visibility="private")
+    pull.repo.visibility = "private"
+    make.review(pull, by=bob)
+    last_moment(lambda: lose(bob))
+    with events():
+        assert api(bob).post(f"{paths.pull(pull)}/merge").json["error"] == code
+    assert pull.repo.git.ref("refs/heads/main") == pull.repo.branch_sha("main") == pull.base_sha
+    assert not pull.repo.journal.exists()
+    assert not MergeAttempt.objects.exists()

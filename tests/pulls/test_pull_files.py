@@ -12,8 +12,8 @@ from apps.git import run
 from apps.git.run import LIMITS, Limits
 from apps.pulls import versions
 from apps.pulls.models import PullVersion, VersionContents
+from tests.git.stand_ins import failing_git
 from tests.pulls import paths
-from tests.pulls.failing import no_git
 
 LISTS = ("files", "commits", "versions")
 
@@ -194,13 +194,13 @@ def test_what_is_no_number_of_a_version_is_refused(api, pull, alice, url, query)
 # Without git
 
 
-def test_all_of_it_is_read_without_git(api, pull, clone, alice, url, tmp_path):
+def test_all_of_it_is_read_without_git(api, pull, clone, alice, url, tmp_path, monkeypatch):
     clone.push_commit("feature", {"window": "1\n"})
     asked = [*(f"{url}/{name}" for name in LISTS), f"{url}/files?version=1"]
     texts = [f"{url}/diff", f"{url}/patch", f"{url}/patch?version=1"]
     kept = [f"{url}/files?patch=true", f"{url}/files?from=1", *texts, *asked]
     tags = {address: raw(api(alice), address).headers["ETag"] for address in kept}
-    with no_git(tmp_path):
+    with failing_git(tmp_path, monkeypatch):
         for address in asked:
             assert api(alice).get(address).gives()["results"], address
         for address, tag in tags.items():

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
-from apps.git import run
 from apps.pulls.models import PullStatus
 from apps.threads.models import ThreadKind
 from tests.factories import MemberFactory
@@ -156,10 +153,6 @@ def test_a_pull_is_opened_once_while_its_source_exists(api, clone, alice):
     clone.push("main:feature")
     said = api(alice).post(url, **WANTED).fails(409, "pull_already_exists")
     assert f"Pull {first['number']} " in said
-    api(alice).post(
-        url,
-        **WANTED,
-    ).fails(409, "pull_already_exists")
     api(alice).post(url, **{**WANTED, "target_branch": "release"}).gives(201)
     for number in (first["number"], second["number"]):
         api(alice).put(f"{url}/{number}/status", status="closed").gives()
@@ -192,22 +185,3 @@ def test_the_list_is_filtered_and_ordered(api, make, team_repo, alice, bob, caro
 def test_a_filter_that_is_none_is_refused(api, team_repo, alice):
     for query in ("status=new", "ordering=title", "created_by=%00", "page=0"):
         api(alice).get(f"{paths.pulls(team_repo)}?{query}").fails(422, "validation_failed")
-
-
-def test_a_list_of_any_length_takes_the_same_queries_and_no_git(api, make, open_repo, alice, carol):
-    caller, url = api(carol), paths.pulls(open_repo)
-    make.pull(open_repo, by=alice)
-    few, git = queries(caller, url), run.spawned
-    for _ in range(5):
-        make.pull(open_repo, by=carol)
-    git = run.spawned
-    assert queries(caller, url) == few <= 4
-    assert run.spawned == git
-
-
-def queries(caller, url):
-    """The number of queries of a read."""
-    caller.get(url).gives()
-    with CaptureQueriesContext(connection) as queries:
-        caller.get(url).gives()
-    return len(queries)

@@ -14,19 +14,12 @@ from apps.repos.rules import ZERO
 from apps.teams.models import Team
 from tests.factories import MemberFactory, TeamFactory
 from tests.gitclient import Clone
-from tests.prepared_data import given
-from tests.pulls import forks, push_hook
+from tests.pulls import push_hook
 from tests.pulls.forks import body, opened
 from tests.races import Aside
 from tests.server import PATIENCE
 
-
-@pytest.fixture
-def builds():
-    return forks.BUILDS
-
-
-upstream, fork = given("upstream"), given("fork")
+pytestmark = pytest.mark.usefixtures("upstream")
 
 
 @pytest.mark.parametrize("source", ["carol:topic", "users/carol:topic", "Carol:topic"])

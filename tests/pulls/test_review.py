@@ -109,10 +109,3 @@ def test_author_owner_and_staff_delete_a_review(
             api(person).delete(paths.review(review)).gives(204)
         api(person).delete(paths.review(review)).fails(404, "not_found")
         review = make.review(pull, by=bob)
-
-
-def test_the_owner_of_a_personal_repository_deletes_a_review(api, make, alice, bob, carol):
-    repo = make.repo(alice, "api", by=alice, visibility="internal")
-    review = make.review(make.pull(repo, by=alice), by=carol)
-    api(bob).delete(paths.review(review)).fails(403, "not_creator")
-    api(alice).delete(paths.review(review)).gives(204)

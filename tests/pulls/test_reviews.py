@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from apps.git import run
 from apps.pulls.approval import level_of_author
 from apps.pulls.models import Pull, Review
 from apps.teams.models import Role
 from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of
 from tests.pulls import paths
-from tests.pulls.test_pulls import queries
 
 
 def test_a_reader_reviews(api, bare_pull, alice, carol, events):
@@ -120,14 +118,3 @@ def test_the_level_of_a_reviewer_is_the_one_that_access_gives(
         review: Any = Review.objects.with_people(repo).get(created_by=person)
         review.pull.repo = repo
         assert level_of_author(review) == access_of(person, repo).level
-
-
-def test_a_list_of_any_length_takes_the_same_queries_and_no_git(api, make, bare_pull, alice, carol):
-    caller, url = api(carol), paths.reviews(bare_pull)
-    make.review(bare_pull, by=alice)
-    few = queries(caller, url)
-    for _ in range(5):
-        make.review(bare_pull, by=UserFactory.create())
-    git = run.spawned
-    assert queries(caller, url) == few <= 6
-    assert run.spawned == git

@@ -19,13 +19,6 @@ from tests.waiting import eventually
 RENAMES = 2_000
 
 
-@pytest.fixture
-def second(make, clone, alice):
-    """Another pull into `main`."""
-    clone.push_commit("topic", {"gate": "open\n"}, onto="main")
-    return make.pull(clone.repo, by=alice, source="topic")
-
-
 def refused_without_git(api, person, pull, strategy="merge"):
     before = run.spawned
     api(person).post(f"{paths.pull(pull)}/merge", merge_strategy=strategy).fails(503, "unavailable")

@@ -5,19 +5,11 @@ from __future__ import annotations
 import pytest
 
 from apps.git import run
-from apps.repos.models import Visibility
 from tests.gitclient import Clone
 from tests.threads import paths
 from tests.threads.test_races import BODY
 
 REFUSED = (422, "link_target_not_found")
-
-
-@pytest.fixture
-def secret(make, acme, alice):
-    """A thread that carol cannot read."""
-    repo = make.repo(acme, "secret", by=alice, visibility=Visibility.PRIVATE)
-    return make.thread(repo, by=alice)
 
 
 def refusal(api, person, thread, kind: str, target: str) -> str | None:

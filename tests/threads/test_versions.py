@@ -9,12 +9,6 @@ from tests.races import together
 from tests.threads import paths
 
 
-@pytest.fixture
-def reply(make, thread, carol):
-    """A reply by carol in alice's thread."""
-    return make.reply(thread, by=carol)
-
-
 def test_each_edit_of_a_reply_keeps_what_was_there(api, reply, alice, carol):
     first = api(alice).get(paths.reply(reply)).gives()
     links = [{"kind": "url", "target": "https://example.org"}]
