@@ -20,7 +20,7 @@ from apps.repos.models import Protection, Repo, Visibility
 from tests import prepared_data
 from tests.by_actions import MakeByActions
 from tests.gitclient import Clone
-from tests.prepared_data import Build, Things, given, with_people
+from tests.prepared_data import Things, given, with_people
 from tests.pulls import forks, push_hook
 
 
@@ -53,7 +53,7 @@ BUILDS = {"pull": with_pull, "clone": with_clone, "team_repo": with_repo, "repo"
 
 
 @pytest.fixture
-def builds(request: pytest.FixtureRequest) -> dict[str, Build]:
+def builds(request: pytest.FixtureRequest) -> Any:
     """For tests that use `upstream`, `clone` is of carol's fork of it, and `pull` comes from it."""
     return forks.BUILDS if "upstream" in request.fixturenames else BUILDS
 

@@ -83,11 +83,8 @@ def test_a_merge_that_was_made_although_it_failed_is_found_by_its_key(api, pull,
 
 def test_a_merge_by_somebody_else_or_in_another_way_is_not_the_one(api, pull, alice, bob):
     """The repeated request is refused, because another merge came first."""
-    url, squash, rebase = (
-        merge_url(pull),
-        {"merge_strategy": "squash"},
-        {"merge_strategy": "rebase"},
-    )
+    url = merge_url(pull)
+    squash, rebase = ({"merge_strategy": word} for word in ("squash", "rebase"))
     asked = [(bob, squash), (alice, rebase), (alice, squash)]
     for person, body in asked:
         with dying_at('INSERT INTO "pulls_mergeattempt"'):

@@ -170,15 +170,8 @@ def test_a_pull_whose_commits_are_gone_says_so(clone, leaked, api, alice):
     pull, repo, who = Pull.objects.get(), clone.repo.api_path, api(alice)
     let_go(clone, leaked)
     run_command(clone.repo.path, leaked)
-    for end in (
-        "commits?",
-        "tree?",
-        "contents/secret?",
-        "raw/secret?",
-        "blame/secret?",
-        "archive?",
-    ):
-        answer = who.get(f"{repo}/{end}ref={pull_ref(pull.number)}")
+    for end in ("commits", "tree", "contents/secret", "raw/secret", "blame/secret", "archive"):
+        answer = who.get(f"{repo}/{end}?ref={pull_ref(pull.number)}")
         assert leaked in answer.fails(404, "not_found")
     who.get(f"{repo}/pulls/{pull.number}/diff").fails(422, "diff_too_large")
     who.get(f"{repo}/pulls/{pull.number}/patch").fails(422, "diff_too_large")

@@ -37,11 +37,8 @@ def test_a_merge_answers_what_it_has_done(api, pull, alice, events, strategy):
     assert answer == {"merged": True, "target_sha_before": before["base_sha"]} | {
         name: after[name] for name in answer if name not in {"merged", "target_sha_before"}
     }
-    assert (after["status"], after["merge_strategy"], after["merged_by_username"]) == (
-        "merged",
-        strategy,
-        "alice",
-    )
+    how = (after["status"], after["merge_strategy"], after["merged_by_username"])
+    assert how == ("merged", strategy, "alice")
     assert after["head_sha"] == before["head_sha"]
     assert recorded[0].data["after"] == after["merge_commit_sha"] == pull.repo.branch_sha("main")
     assert (recorded[1].actor, recorded[1].number, recorded[1].title) == (alice, 1, "Add an arch")

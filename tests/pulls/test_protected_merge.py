@@ -12,12 +12,7 @@ from apps.accounts.models import ApiToken, User
 from apps.git.merge import Strategy
 from apps.pulls.actions import create_review, delete_review, update_review
 from apps.pulls.models import MergeAttempt
-from apps.repos.actions import (
-    add_approver,
-    create_protection,
-    remove_approver,
-    update_protection,
-)
+from apps.repos.actions import add_approver, create_protection, remove_approver, update_protection
 from apps.repos.models import Approver, Repo
 from apps.teams.models import Member, Role, Team
 from tests.principals import access_of
@@ -153,7 +148,7 @@ def test_the_head_that_was_not_seen_is_named_before_the_approval_that_is_missing
 
 
 def test_a_list_whose_people_are_gone_counts_nobody(api, make, pull, protection, alice, bob, sam):
-    add_approver(access=access_of(alice, protection.repo), protection=protection, user=sam)
+    make.approver(protection, sam)
     User.objects.filter(pk=sam.pk).update(is_active=False)
     make.review(pull, by=bob)
     api(alice).post(paths.pull(pull) + MERGE).fails(409, "approval_required")
@@ -236,13 +231,11 @@ def test_an_approval_that_is_dismissed_last_merges_by_no_strategy(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(api, reviewed, last_moment):
+def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(
+    api, make, reviewed, last_moment
+):
     for person in (reviewed.bob, reviewed.sam):
-        add_approver(
-            access=access_of(reviewed.alice, reviewed.protection.repo),
-            protection=reviewed.protection,
-            user=person,
-        )
+        make.approver(reviewed.protection, person)
     approver = Approver.objects.get(user=reviewed.bob)
     last_moment(
         lambda: remove_approver(

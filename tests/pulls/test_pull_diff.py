@@ -72,10 +72,7 @@ def test_the_patches_are_the_commits_oldest_first(pull, clone, alice, text):
     clone.push_commit("feature", {"window": "1\n"}, message="add a window")
     mails = text(alice, f"{paths.pull(pull)}/patch")
     subjects = [line for line in mails.splitlines() if line.startswith(b"Subject: ")]
-    assert subjects == [
-        b"Subject: [PATCH 1/2] add an arch",
-        b"Subject: [PATCH 2/2] add a window",
-    ]
+    assert subjects == [b"Subject: [PATCH 1/2] add an arch", b"Subject: [PATCH 2/2] add a window"]
     first = text(alice, f"{paths.pull(pull)}/patch?version=1")
     assert b"Subject: [PATCH] add an arch" in first and b"window" not in first
 

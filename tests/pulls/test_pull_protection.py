@@ -7,7 +7,7 @@ import pytest
 from apps.accounts.models import User
 from apps.git import run
 from apps.pulls.models import Pull
-from apps.repos.actions import add_approver, update_protection
+from apps.repos.actions import update_protection
 from apps.repos.models import Repo, Visibility
 from apps.teams.models import Team
 from tests.factories import MemberFactory, UserFactory
@@ -64,9 +64,7 @@ def test_a_pull_that_is_not_there_has_none(api, make, repo, alice):
 
 
 def test_an_approval_is_asked_for_and_counted(read, make, pull, protection, bob, carol):
-    add_approver(
-        access=access_of(protection.created_by, protection.repo), protection=protection, user=bob
-    )
+    make.approver(protection, bob)
     record = read(pull, bob)
     assert record["protections"] == [
         {
@@ -93,9 +91,7 @@ def test_an_approval_is_asked_for_and_counted(read, make, pull, protection, bob,
 def test_who_is_not_named_does_not_count(read, make, pull, protection, acme, bob):
     dan = UserFactory.create(username="dan")
     MemberFactory.create(team=acme, user=dan, admin=True)
-    add_approver(
-        access=access_of(protection.created_by, protection.repo), protection=protection, user=bob
-    )
+    make.approver(protection, bob)
     make.review(pull, by=dan)
     [approval] = read(pull)["approvals"]
     assert (approval["is_eligible"], approval["reason"]) == (False, "Not an approver of main.")
@@ -103,9 +99,7 @@ def test_who_is_not_named_does_not_count(read, make, pull, protection, acme, bob
 
 
 def test_a_named_reader_counts_as_long_as_they_can_read(read, make, pull, protection, carol):
-    add_approver(
-        access=access_of(protection.created_by, protection.repo), protection=protection, user=carol
-    )
+    make.approver(protection, carol)
     make.review(pull, by=carol)
     assert read(pull)["approval_count"] == 1
     Repo.objects.update(visibility=Visibility.PRIVATE)
@@ -118,7 +112,7 @@ def test_author_pusher_and_the_inactive_never_count(
     read, make, pull, clone, protection, alice, bob, sam
 ):
     for person in (alice, bob, sam):
-        add_approver(access=access_of(alice, protection.repo), protection=protection, user=person)
+        make.approver(protection, person)
     clone.push_commit("feature", {"window": "1"}, by=bob)
     for person in (alice, bob, sam):
         make.review(pull, by=person)
@@ -216,7 +210,7 @@ def test_protections_that_name_different_people_want_an_approval_of_each(
     make.review(pull, by=sam)
     record = read(pull)
     assert (record["required_approvals"], record["approvals_missing"]) == (2, 1)
-    add_approver(access=access_of(alice, first.repo), protection=first, user=bob)
+    make.approver(first, bob)
     record = read(pull)
     assert (record["required_approvals"], record["approvals_missing"]) == (1, 1)
 
@@ -257,8 +251,7 @@ def test_any_number_of_people_takes_the_same_queries(api, make, pull, protection
     caller, url, costs = api(alice), f"{paths.pull(pull)}/protection", []
     for people in ([bob], UserFactory.create_batch(5)):
         for person in people:
-            by = access_of(alice, protection.repo)
-            add_approver(access=by, protection=protection, user=person)
+            make.approver(protection, person)
             make.review(pull, by=person)
         caller.get(url).gives()
         with costing() as cost:
@@ -268,7 +261,7 @@ def test_any_number_of_people_takes_the_same_queries(api, make, pull, protection
 
 
 def test_reviews_are_read_with_the_same_eyes(api, make, pull, protection, alice, bob, sam):
-    add_approver(access=access_of(alice, protection.repo), protection=protection, user=sam)
+    make.approver(protection, sam)
     for person in (bob, sam):
         make.review(pull, by=person)
     rows = api(alice).get(paths.reviews(pull)).gives()["results"]

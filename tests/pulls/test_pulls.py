@@ -11,12 +11,7 @@ from apps.threads.models import ThreadKind
 from tests.factories import MemberFactory
 from tests.pulls import paths
 
-WANTED = {
-    "title": "Add an arch",
-    "body": "",
-    "source_branch": "feature",
-    "target_branch": "main",
-}
+WANTED = {"title": "Add an arch", "body": "", "source_branch": "feature", "target_branch": "main"}
 
 FOUND = {
     "": [4, 3, 2, 1],

@@ -276,27 +276,16 @@ def test_a_push_to_a_fork_asks_git_no_more_for_many_pulls_than_for_one(api, upst
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("reopens", [False, True])
 def test_a_pull_that_is_opened_while_its_fork_is_pushed_to_has_the_new_head(
-    api, upstream, clone, carol, settings
+    api, upstream, clone, carol, settings, reopens
 ):
-    head = clone.commit("topic", {"arch": "wide open\n"})
     opening = Aside(lambda: opened(api, upstream, carol))
-    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.push_hook"]
-    push_hook.applying.append(opening.begin)
-    clone.push("topic")
-    opening.join(timeout=PATIENCE)
-    assert Pull.objects.get().head_sha == head
-
-
-@pytest.mark.slow
-@pytest.mark.django_db(transaction=True)
-def test_a_pull_that_is_reopened_while_its_fork_is_pushed_to_has_the_new_head(
-    api, upstream, clone, pull, carol, settings
-):
-    _, address = pull
-    api(carol).put(f"{address}/status", status="closed").gives()
+    if reopens:
+        _, address = opened(api, upstream, carol)
+        api(carol).put(f"{address}/status", status="closed").gives()
+        opening = Aside(lambda: api(carol).put(f"{address}/status", status="open").gives())
     head = clone.commit("topic", {"arch": "wide open\n"})
-    opening = Aside(lambda: api(carol).put(f"{address}/status", status="open").gives())
     settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.push_hook"]
     push_hook.applying.append(opening.begin)
     clone.push("topic")

@@ -107,10 +107,7 @@ def test_a_busy_target_asks_git_no_more_often(make, clone, alice):
 def test_a_head_outlives_its_branch(
     api, pull, clone, alice, events, django_capture_on_commit_callbacks
 ):
-    with (
-        events("branch-deleted"),
-        django_capture_on_commit_callbacks(execute=True),
-    ):
+    with events("branch-deleted"), django_capture_on_commit_callbacks(execute=True):
         clone.push(":feature")
     assert fresh(pull).head_sha == pull.head_sha
     assert clone.repo.git.ref("refs/pull/1/head") == pull.head_sha
