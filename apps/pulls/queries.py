@@ -7,7 +7,6 @@ number of their queries does not depend on the number of pulls. See docs/protect
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -281,15 +280,18 @@ def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
         has_source=keeps_head | Q(_branch("source_repo", "source_branch")),
         has_target=_branch("repo", "target_branch"),
     )
-    pulls = list(rows.order_by(*NEWEST_ACTIVITY)[:most])
-    reviews, protections = _reviews_of(pulls), _protections_of(pulls)
+    rows = rows.prefetch_related(
+        Prefetch("reviews", _decisions_with_roles()),
+        Prefetch("repo__protections", Protection.objects.order_by("created_at", "id")),
+        Prefetch("repo__protections__approvers", Approver.with_roles()),
+    )
     return [
         OwnPull(
             pull,
-            _approval(pull, protections[pull.repo_id], reviews[pull.pk]),
+            _approval(pull),
             level_on(principal, pull.repo, getattr(pull, "role", None)) >= Level.WRITE,
         )
-        for pull in pulls
+        for pull in rows.order_by(*NEWEST_ACTIVITY)[:most]
     ]
 
 
@@ -314,31 +316,16 @@ def _branch(repo: str, name: str) -> Exists:
     return Exists(Ref.objects.filter(repo=OuterRef(repo), full_name=full_name))
 
 
-def _reviews_of(pulls: Sequence[Pull]) -> defaultdict[int, list[Review]]:
-    """Pull's id -> its decisions, oldest first, with their authors and the authors' roles."""
-    roles = Member.objects.filter(
-        team=OuterRef("pull__repo__owner_team"), user=OuterRef("created_by")
-    )
-    rows = Review.objects.decisions().filter(pull__in=pulls).select_related("created_by")
-    rows = rows.annotate(author_role=Subquery(roles.values("role")[:1]))
-    pull_of = {pull.pk: pull for pull in pulls}
-    reviews = defaultdict[int, list[Review]](list)
-    for review in rows.defer("body", "body_html") if pulls else ():
-        review.pull = pull_of[review.pull_id]
-        reviews[review.pull_id].append(review)
-    return reviews
+def _decisions_with_roles() -> ReviewQuerySet:
+    """Decisions, oldest first, with their authors and the authors' roles."""
+    team, author = OuterRef("pull__repo__owner_team"), OuterRef("created_by")
+    role = Member.objects.filter(team=team, user=author).values("role")[:1]
+    rows = Review.objects.decisions().select_related("created_by").defer("body", "body_html")
+    return rows.annotate(author_role=Subquery(role))
 
 
-def _protections_of(pulls: Sequence[Pull]) -> defaultdict[int, list[Protection]]:
-    """Repository's id -> its protections, oldest first, with their approvers."""
-    rows = Protection.objects.filter(repo__in={pull.repo_id for pull in pulls})
-    rows = rows.prefetch_related(Prefetch("approvers", Approver.with_roles()))
-    protections = defaultdict[int, list[Protection]](list)
-    for protection in rows.order_by("created_at", "id") if pulls else ():
-        protections[protection.repo_id].append(protection)
-    return protections
-
-
-def _approval(pull: Pull, protections: Sequence[Protection], reviews: Sequence[Review]) -> Approval:
-    matching = [rule for rule in protections if rule.matches(pull.target_branch)]
-    return Approval(StoredEligibility(pull, matching, GitFacts()), reviews)
+def _approval(pull: Pull) -> Approval:
+    """From the loaded rows of `own_pulls`."""
+    protections = pull.repo.protections.all()
+    matching = [row for row in protections if row.matches(pull.target_branch)]
+    return Approval(StoredEligibility(pull, matching, GitFacts()), pull.reviews.all())

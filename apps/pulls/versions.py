@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
@@ -87,27 +87,21 @@ def contents_if_told(git: GitRepo, base: str, head: str) -> Contents | None:
     return None
 
 
-@dataclass(frozen=True)
-class NewVersion:
-    """A new head of a pull, not yet stored."""
-
-    head: str
-    base: str | None
-    pushed_by_id: int | None
-    is_forced: bool | None
-    """See `PullVersion.is_forced`."""
-    contents: Contents | None
+NewVersion: TypeAlias = tuple[PullVersion, Contents | None]
+"""A new head of a pull, not yet stored, and its contents if git could tell."""
 
 
 def new_versions(
     pull: Pull, base: str | None, heads: Sequence[tuple[str, int | None]], facts: GitFacts
 ) -> list[NewVersion]:
     """The versions of heads, with who pushed each, which follow the pull's head. Writes nothing."""
-    versions, before = [], pull.head_sha
+    versions: list[NewVersion] = []
+    before = pull.head_sha
     for head, pushed_by_id in heads:
         contents = facts.ask(contents_if_told, pull.repo.git, base, head) if base else None
-        is_forced = _is_forced(pull, before, head, facts)
-        versions.append(NewVersion(head, base, pushed_by_id, is_forced, contents))
+        version = PullVersion(pull=pull, head_sha=head, base_sha=base, pushed_by_id=pushed_by_id)
+        version.is_forced = _is_forced(pull, before, head, facts)
+        versions.append((version, contents))
         before = head
     return versions
 
@@ -122,33 +116,19 @@ def _is_forced(pull: Pull, before: str | None, head: str, facts: GitFacts) -> bo
 
 def write_versions(pull: Pull, new: Sequence[NewVersion]) -> list[PullVersion]:
     """Store new versions of a pull. `pull.last_version` already counts them."""
-    first = pull.last_version - len(new) + 1
-    rows = PullVersion.objects.bulk_create(
-        _row(pull, number, version) for number, version in enumerate(new, first)
-    )
+    for number, (version, contents) in enumerate(new, pull.last_version - len(new) + 1):
+        version.version, version.due_at = number, timezone.now() + REF_WAIT
+        if contents is not None:
+            set_contents(version, contents)
+        elif version.base_sha is not None:
+            put_off(version)
+    rows = PullVersion.objects.bulk_create(version for version, _ in new)
     VersionContents.objects.bulk_create(
-        VersionContents(version=row, commits=told.commits, files=told.files)
-        for row, told in zip(rows, [version.contents for version in new], strict=True)
-        if told
+        VersionContents(version=version, commits=contents.commits, files=contents.files)
+        for version, contents in new
+        if contents is not None
     )
     return rows
-
-
-def _row(pull: Pull, number: int, new: NewVersion) -> PullVersion:
-    version = PullVersion(
-        pull=pull,
-        version=number,
-        head_sha=new.head,
-        base_sha=new.base,
-        pushed_by_id=new.pushed_by_id,
-        is_forced=new.is_forced,
-        due_at=timezone.now() + REF_WAIT,
-    )
-    if new.contents is not None:
-        set_contents(version, new.contents)
-    elif new.base is not None:
-        put_off(version)
-    return version
 
 
 def set_contents(version: PullVersion, contents: Contents) -> None:

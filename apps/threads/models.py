@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Index, Q, QuerySet
 from django.utils import timezone
+from django.utils.http import int_to_base36
 
 from apps.accounts.models import User
 from apps.core.changes import set_changed
@@ -122,7 +123,6 @@ REPLY_ROW = {
 """The same for a reply."""
 
 DEPTH_MAX = 50
-DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 STEP_WIDTH = 5
 """Characters of one step of a reply's path: 36 ** 5 is sixty million replies in one thread."""
 PATH_MAX = STEP_WIDTH * (DEPTH_MAX + 1)
@@ -134,11 +134,7 @@ def child_path(parent_path: str, number: int) -> str:
     A path has one step of fixed width for each level, a number in upper-case base 36: sorted by
     path in any collation, a parent comes before its replies, and these come by number.
     """
-    step = ""
-    for _ in range(STEP_WIDTH):
-        number, digit = divmod(number, 36)
-        step = DIGITS[digit] + step
-    return parent_path + step
+    return parent_path + int_to_base36(number).upper().rjust(STEP_WIDTH, "0")
 
 
 def ancestor_paths(path: str) -> list[str]:
