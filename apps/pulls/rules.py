@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -159,26 +158,20 @@ def outcome_blocker(
 
 
 class MergeRefused(Conflict):
-    """409 for a merge, with all of its blockers."""
+    """409 for a merge. Its code is that of the first of its blockers; its text contains all."""
 
-    def __init__(self, blockers: Sequence[Blocker], code: str, detail: str, **body: Any) -> None:
-        super().__init__(code, detail, **body)
-        self.blockers = blockers
-
-
-def refuse(blockers: Sequence[Blocker]) -> MergeRefused:
-    """The refusal of a merge. Its code is that of the first blocker; its text contains all."""
-    first = blockers[0]
-    paths = None if first.conflict_paths is None else list(first.conflict_paths)
-    text = " ".join(f"{blocker.code}: {blocker.text}" for blocker in blockers)
-    detail = text if len(blockers) > 1 else first.text
-    return MergeRefused(blockers, first.code, detail, conflict_paths=paths)
+    def __init__(self, blockers: Sequence[Blocker]) -> None:
+        first, self.blockers = blockers[0], blockers
+        paths = None if first.conflict_paths is None else list(first.conflict_paths)
+        text = " ".join(f"{blocker.code}: {blocker.text}" for blocker in blockers)
+        detail = text if len(blockers) > 1 else first.text
+        super().__init__(first.code, detail, conflict_paths=paths)
 
 
 def check_unblocked(blockers: Sequence[Blocker]) -> None:
     """409 with these blockers if there are any."""
     if blockers:
-        raise refuse(blockers)
+        raise MergeRefused(blockers)
 
 
 def check_head(head: str | None, expected: str | None) -> None:

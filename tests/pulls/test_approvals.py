@@ -39,9 +39,7 @@ def blockers(api, bob):
 def test_a_head_with_two_bases_that_undoes_a_fix_is_not_what_was_approved(
     api, clone, pull, approved, blockers, alice
 ):
-    """The head's patch against one of its two merge bases equals the approved patch, but merging
-    the head reverts the fix.
-    """
+    """Against one merge base, its patch equals the approved one; but merging it reverts the fix."""
     begin = clone.sha("main")
     fix = clone.commit("main", {"lock": "1\n"})
     text = commit_of(clone, {"side": "1\n"}, onto=begin, parents=(begin,))

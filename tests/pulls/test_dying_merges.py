@@ -64,9 +64,7 @@ def test_wherever_its_process_dies_it_merges_once(api, make, clone, alice, strat
 
 @pytest.fixture
 def failing(settings):
-    """The rows of the next merge cannot be written after its ref has moved; `settle` writes them at
-    once.
-    """
+    """The rows of the next merge cannot be written after its ref has moved, but by `settle`."""
     settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.push_hook"]
     push_hook.failing.append(OperationalError("the disk is full"))
     yield

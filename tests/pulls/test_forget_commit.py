@@ -22,16 +22,8 @@ from apps.pulls.models import Pull, PullStatus
 from apps.repos.commits import find_named_commits, known_commits
 from apps.repos.models import NamedCommit
 from apps.repos.pushes import open_journal
-from tests.gitclient import Clone
 
 SECRET = "hunter2 is the password\n"
-
-
-@pytest.fixture
-def clone(team_repo, alice, tmp_path):
-    made = Clone(tmp_path / "work", team_repo, alice)
-    made.push_commit("main", {"a": "1\n"})
-    return made
 
 
 @pytest.fixture
@@ -181,8 +173,8 @@ def test_a_pull_whose_commits_are_gone_says_so(clone, leaked, api, alice):
 def test_no_answer_outlives_it_that_was_asked_for_before(
     clone, leaked, django_capture_on_commit_callbacks
 ):
-    """A concurrent read may ask git before the removal, and cache the answer after the cache was
-    emptied: before the transaction commits, or after.
+    """A concurrent read may cache an answer after the cache was emptied, before the commit or
+    after.
     """
     let_go(clone, leaked)
     with django_capture_on_commit_callbacks() as afterwards:

@@ -83,9 +83,7 @@ def test_an_address_that_is_in_no_commit_stays_private(api, make, clone, alice):
 
 
 def test_an_address_that_is_not_confirmed_is_no_author(api, make, clone, alice):
-    """A person who signs up with another person's address cannot author commits in that person's
-    name.
-    """
+    """Who signs up with another person's address cannot author commits in their name."""
     SiteSettings.load()
     SiteSettings.objects.update(signups_require_invite=False)
     wanted = {"username": "mallory", "email": "dan@example.org", "password": "first horse battery"}
@@ -119,7 +117,7 @@ def test_fast_forward_makes_no_commit_and_needs_a_linear_history(api, make, clon
     assert api(alice).post(merge_url(pull), **forward).gives()["merge_commit_sha"] == head
 
 
-def test_a_conflict_names_its_paths(api, pull, clone, alice, events):
+def test_a_conflict_names_its_paths_and_leaves_nothing_behind(api, pull, clone, alice, events):
     clone.commit("main", {"arch": "shut\n", "gate": "shut\n", "fine": "x"})
     clone.commit("feature", {"gate": "open\n"})
     clone.push("main", "feature")
@@ -129,6 +127,9 @@ def test_a_conflict_names_its_paths(api, pull, clone, alice, events):
         answer.fails(409, "merge_conflict")
         assert answer.json["conflict_paths"] == ["arch", "gate"], strategy
     assert api(alice).get(paths.pull(pull)).gives()["status"] == "open"
+    assert pull.repo.git.ref("refs/heads/main") == pull.repo.branch_sha("main") == clone.sha("main")
+    assert not pull.repo.journal.exists()
+    assert not type(pull).objects.filter(attempt__isnull=False).exists()
 
 
 def test_unrelated_histories_conflict_without_paths(api, make, clone, alice):
@@ -198,15 +199,6 @@ def test_a_body_that_is_none_is_refused(api, pull, alice):
     octopus, unknown = {"merge_strategy": "octopus"}, {"strategy": "merge"}
     api(alice).send("POST", merge_url(pull), octopus).fails(422, "validation_failed")
     api(alice).send("POST", merge_url(pull), unknown).fails(422, "unknown_field")
-
-
-def test_a_refused_merge_leaves_nothing_behind(api, pull, clone, alice):
-    clone.push_commit("main", {"arch": "shut\n"})
-    main = pull.repo.branch_sha("main")
-    api(alice).post(merge_url(pull)).fails(409, "merge_conflict")
-    assert pull.repo.git.ref("refs/heads/main") == main
-    assert not pull.repo.journal.exists()
-    assert not type(pull).objects.filter(attempt__isnull=False).exists()
 
 
 def test_what_was_asked_before_the_lock_is_not_asked_again(api, pull, alice, settings):

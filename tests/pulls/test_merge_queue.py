@@ -64,9 +64,7 @@ def test_a_merge_with_an_earlier_place_waits_for_one_that_has_stored_its_plan(
 
 
 def check_place_is_kept(pull):
-    """The row delays no other merge, and no push takes it for a merge that died. It keeps its
-    position.
-    """
+    """The row keeps its position, but delays no other merge, and is no dead merge to pushes."""
     kept = MergeAttempt.objects.get(pull=pull)
     assert kept.queued_at is not None
     assert kept.leased_until <= timezone.now()

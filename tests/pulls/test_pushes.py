@@ -64,9 +64,7 @@ rewinds main.
 
 @pytest.mark.slow
 def test_figures_stay_true_whatever_the_target_brings(make, pull, clone, alice):
-    """Pushes of another pull's commits, of the pull's own base, of unrelated commits, and a
-    rewritten history.
-    """
+    """Commits of another pull, of the own base, unrelated ones, and a rewritten history."""
     clone.commit("stacked", {"roof": "1"}, onto="feature")
     clone.commit("aside", {"garden": "1"}, onto="main")
     clone.commit("crossed", {"garden": "2"}, onto="aside")

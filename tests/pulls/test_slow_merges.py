@@ -73,9 +73,7 @@ def test_a_refusal_that_names_all_blockers_does_not_try_it_again_either(
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_others_are_merged_while_a_slow_merge_is_built(api, clone, pull, second, alice, bob):
-    """It enters the queue after its commits are built. Only a rebase reads the files of a commit
-    that is not the head.
-    """
+    """It enters the queue later. Only a rebase reads the files of a commit that is not the head."""
     tree = clone.git("rev-parse", f"{pull.head_sha}^{{tree}}")
     clone.push_commit("feature", {"window": "1\n"})
     clone.push_commit("main", {"wall": "high\n"})

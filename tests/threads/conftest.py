@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from apps.accounts.models import User
@@ -9,6 +11,7 @@ from apps.repos.models import Repo, Visibility
 from apps.teams.models import Team
 from apps.threads.models import Reply, Thread, ThreadKind
 from tests.by_actions import MakeByActions
+from tests.gitclient import Clone
 
 
 @pytest.fixture
@@ -44,6 +47,14 @@ def secret(make: MakeByActions, acme: Team, alice: User) -> Thread:
     """A thread that carol may not read."""
     repo = make.repo(acme, "secret", by=alice, visibility=Visibility.PRIVATE)
     return make.thread(repo, by=alice)
+
+
+@pytest.fixture
+def clone(thread: Thread, alice: User, tmp_path: Path) -> Clone:
+    """A clone of the repository of `thread`, with a first commit pushed."""
+    made = Clone(tmp_path / "clone", thread.repo, alice)
+    made.push_commit("main", {"a": "0\n"}, message="first")
+    return made
 
 
 @pytest.fixture

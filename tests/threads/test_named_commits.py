@@ -16,21 +16,12 @@ from apps.repos import commits
 from apps.repos.models import CommitSearch, NamedCommit
 from apps.repos.pushes import reconcile
 from apps.threads.models import Reply
-from tests.gitclient import Clone
 from tests.migrations import as_of
 from tests.races import Aside
 from tests.server import PATIENCE
 from tests.threads import paths
 
 ASKED = "?render=html"
-
-
-@pytest.fixture
-def clone(thread, alice, tmp_path):
-    """A clone of the repository of `thread`, with a first commit pushed."""
-    made = Clone(tmp_path / "clone", thread.repo, alice)
-    made.push_commit("main", {"a": "0\n"}, message="first")
-    return made
 
 
 @pytest.fixture

@@ -302,7 +302,7 @@ def _plan(merge: Merge, tips: Tips) -> Plan:
     pull, began = merge.pull, monotonic()
     source, target = tips
     if source is None or target is None:
-        raise rules.refuse([rules.missing_branch(pull, source)])
+        raise rules.MergeRefused([rules.missing_branch(pull, source)])
     if (pull.base_sha, pull.head_sha) != (target, source):  # another pull was merged meanwhile
         pull.refresh_from_db(fields=["base_sha", "head_sha", "commit_count"])
     rules.check_head(source, merge.expected_head)
@@ -310,7 +310,7 @@ def _plan(merge: Merge, tips: Tips) -> Plan:
     built = _build(merge, pull.repo.git, target, source)
     if not isinstance(built, Built):
         blocker = built
-        raise rules.refuse(all_blockers(pull, approval_of(pull), lambda *_: blocker))
+        raise rules.MergeRefused(all_blockers(pull, approval_of(pull), lambda *_: blocker))
     move = RefMove(pull.repo, pull.target_ref, target, built.sha, merge.by.user)
     return Plan(move, source, built.content, seconds=monotonic() - began)
 
