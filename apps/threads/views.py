@@ -231,8 +231,9 @@ class ReplyViewSet(BodyViewSet):
     )
     def create(self) -> dict[str, Any]:
         """Reply to a thread, or to a reply in it."""
-        values = {"thread": self.thread, **self.validated_data}
-        return self.record(actions.create_reply(access=self.access, **values))
+        return self.record(
+            actions.create_reply(access=self.access, thread=self.thread, **self.validated_data)
+        )
 
     @operation(Level.READ, response=ReplyRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:

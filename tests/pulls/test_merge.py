@@ -83,7 +83,7 @@ def test_an_address_that_is_in_no_commit_stays_private(api, make, clone, alice):
 
 
 def test_an_address_that_is_not_confirmed_is_no_author(api, make, clone, alice):
-    """Who signs up with another person's address cannot author commits in their name."""
+    """A sign-up with another person's address cannot author commits in that person's name."""
     SiteSettings.load()
     SiteSettings.objects.update(signups_require_invite=False)
     wanted = {"username": "mallory", "email": "dan@example.org", "password": "first horse battery"}
