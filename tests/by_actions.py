@@ -53,8 +53,12 @@ class MakeByActions:
     ) -> Protection:
         made = repos.create_protection(access=access_of(by, repo), branch=branch)
         if approver is not None:
-            repos.add_approver(access=access_of(by, made.repo), protection=made, user=approver)
+            self.approver(made, approver)
         return made
+
+    def approver(self, protection: Protection, user: User) -> None:
+        by = access_of(protection.created_by, protection.repo)
+        repos.add_approver(access=by, protection=protection, user=user)
 
     def thread(self, repo: Repo, *, by: User, **fields: Any) -> Thread:
         wanted = {"title": "Slow pushes", "body": "", "kind": "discussion", **fields}

@@ -84,6 +84,14 @@ class Clone:
         head.write_text(f"{made}\n")
         return made
 
+    def push_commit(
+        self, branch: str, files: Mapping[str, str], *, by: User | None = None, **options: str
+    ) -> str:
+        """`commit`, then `push` the branch; returns the commit."""
+        made = self.commit(branch, files, **options)
+        self.push(branch, by=by)
+        return made
+
     def tree(self, commit: str) -> dict[str, str]:
         """The blobs of a commit by file name; there are no folders."""
         if commit and commit not in self.trees:

@@ -33,14 +33,14 @@ NOT_ATOMIC = {
     "apps/accounts/actions.py:sign_up": "hashing takes long, and is done before _join()",
     "apps/pulls/actions/merging.py:merge_pull": "git works before that of _move_target()",
     "apps/pulls/actions/pulls.py:create_review": "the body is rendered before _create_review()",
-    "apps/pulls/actions/pulls.py:update_review": "the body is rendered before _update_review()",
+    "apps/pulls/actions/pulls.py:update_review": "the body is rendered before its transaction",
     "apps/uploads/actions.py:create_upload": "the file is written before the transaction of _add()",
     "apps/pulls/actions/pulls.py:create_pull": "git is asked before _open_pull()",
     "apps/pulls/actions/pulls.py:update_pull": "git is asked before _update_pull()",
     "apps/threads/actions.py:create_thread": "the body is rendered before _open()",
-    "apps/threads/actions.py:update_thread": "the body is rendered before _update()",
+    "apps/threads/actions.py:update_thread": "the body is rendered before its transaction",
     "apps/threads/actions.py:create_reply": "links are looked up before _reply()",
-    "apps/threads/actions.py:update_reply": "links are looked up before _edit()",
+    "apps/threads/actions.py:update_reply": "links are looked up before its transaction",
 }
 """Public actions without one transaction around everything, with the reason."""
 

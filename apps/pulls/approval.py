@@ -22,21 +22,26 @@ from apps.git.run import GitError
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
 from apps.pulls.rules import Blocker, missing_branch, outcome_blocker, state_blockers
 from apps.repos.access import level_on
-from apps.repos.models import Protection, protections_of
+from apps.repos.models import Approver, Protection, Repo, protections_of
 from apps.repos.protection_rules import RULES
 from apps.repos.rules import Collaborators, is_satisfiable_without
 
 STALE_CHECK_SECONDS = 5.0
 """Seconds in which one request may ask git whether reviews are stale, to show them."""
-
-
 PUSHED_APPROVED_COMMIT = "Pushed the approved commit, or nobody knows who did."
+UNKNOWN_PUSHER = "Nobody knows who pushed the current head."
 
 
 def level_of_author(review: Review) -> Level:
     """The access level of the author of a row of `ReviewQuerySet.with_people`."""
     role: str | None = getattr(review, "author_role", None)
     return level_on(Principal(review.created_by), review.pull.repo, role)
+
+
+def level_of_approver(approver: Approver, repo: Repo) -> Level:
+    """The access level of a row of `Approver.with_roles`."""
+    role: str | None = getattr(approver, "role", None)
+    return level_on(Principal(approver.user), repo, role)
 
 
 @dataclass(frozen=True)
@@ -53,14 +58,11 @@ class Eligibility:
     @classmethod
     def of(cls, pull: Pull, facts: GitFacts | None = None) -> Self:
         """The eligibility under the protections of the pull's target; at most two queries."""
-        protections = protections_of(pull.repo, pull.target_branch)
-        return cls(pull, protections, facts or GitFacts())
+        return cls(pull, protections_of(pull.repo, pull.target_branch), facts or GitFacts())
 
     def is_stale(self, review: Review) -> bool:
-        """Whether merging the head would give another result than merging the reviewed commit.
-
-        Compares the trees of both merges into the current target. Asks git only if the head has
-        moved since and the pull is active. `GitError` if git cannot tell.
+        """Whether merging the head gives another tree than merging the reviewed commit, both into
+        the current target. Asks git only if the head of an active pull has moved since. `GitError`.
         """
         commit, head, target = review.commit_sha, self.pull.head_sha, self.pull.base_sha
         if commit == head:
@@ -88,17 +90,15 @@ class Eligibility:
         return self.facts.ask(cache.merged_tree, self.pull.repo.git, target, head)
 
     def reason_against(self, person: User, level: Level) -> str | None:
-        """The reason why a decision of this person with this access level does not count; None if
-        it counts.
-
-        It depends on the person and the pull, not on a review.
-        """
+        """The reason why decisions of this person with this level do not count; None if they do."""
         if not self.pull.is_active:
             return f"The pull is {self.pull.status}."
         if person.pk == self.pull.thread.created_by_id:
             return "The author of the pull."
-        if (reason := self._pushed_head(person)) is not None:
-            return reason
+        if self.pull.may_be_pushed_by(person):
+            # Nobody is eligible if it is not known who pushed the head, as it may be anybody.
+            is_known = self.pull.head_pushed_by_id is not None
+            return "Pushed the current head." if is_known else UNKNOWN_PUSHER
         if not person.is_active:
             return "The account has been deactivated."
         if level < Level.READ:
@@ -106,22 +106,10 @@ class Eligibility:
         return self._reason_not_asked(person, level)
 
     def reason_against_review(self, review: Review) -> str | None:
-        """The reason why a review does not count; None if it counts.
-
-        It is the `reason_against` its author, or that its author pushed the approved commit. The
-        review is a row of `with_people`.
-        """
+        """The reason why a review, a row of `with_people`, does not count; None if it counts."""
         reason = self.reason_against(review.created_by, level_of_author(review))
         is_own = review.by_pusher and review.status == ReviewStatus.APPROVED
         return reason or (PUSHED_APPROVED_COMMIT if is_own else None)
-
-    def _pushed_head(self, person: User) -> str | None:
-        """Nobody is eligible if it is not known who pushed the head, as it may be anybody."""
-        if not self.pull.may_be_pushed_by(person):
-            return None
-        if self.pull.head_pushed_by_id is None:
-            return "Nobody knows who pushed the current head."
-        return "Pushed the current head."
 
     def _reason_not_asked(self, person: User, level: Level) -> str | None:
         if any(asks(protection, person, level) for protection in self.protections):
@@ -153,20 +141,24 @@ class Approval:
     """The latest decision of each person on a pull, and the approvals that count."""
 
     eligibility: Eligibility
+    loaded: Iterable[Review] | None = None
+    """All decisions on the pull, oldest first, if they are loaded already."""
 
     @cached_property
     def decisions(self) -> list[Review]:
-        """The review with each person's last decision, oldest first; one query."""
-        pull = self.eligibility.pull
-        return latest_decisions(pull.reviews.with_people(pull.repo).defer("body").decisions())
+        """The review with each person's last decision, oldest first; one query if not loaded."""
+        pull, decisions = self.eligibility.pull, self.loaded
+        if decisions is None:
+            decisions = pull.reviews.with_people(pull.repo).defer("body").decisions()
+        latest: dict[int, Review] = {}
+        for review in decisions:
+            latest.pop(review.created_by_id, None)
+            latest[review.created_by_id] = review
+        return list(latest.values())
 
     @property
     def protections(self) -> Sequence[Protection]:
         return self.eligibility.protections
-
-    def reason_against(self, review: Review) -> str | None:
-        """The reason why a review does not count; None if it counts."""
-        return self.eligibility.reason_against_review(review)
 
     @property
     def approvals(self) -> list[Review]:
@@ -175,25 +167,22 @@ class Approval:
 
     @cached_property
     def counting(self) -> list[Review]:
-        """The approvals that count: not stale, and of people who are eligible. 503 if git cannot
-        tell.
-        """
-        eligible = [review for review in self.approvals if self.reason_against(review) is None]
+        """The approvals that count: not stale, and of eligible people. 503 if git cannot tell."""
+        reason, is_stale = self.eligibility.reason_against_review, self.eligibility.is_stale
+        eligible = [review for review in self.approvals if reason(review) is None]
         try:
-            return [review for review in eligible if not self.eligibility.is_stale(review)]
+            return [review for review in eligible if not is_stale(review)]
         except GitError as error:
             raise git_failed(error) from None
 
     @cached_property
     def changes_requested_by(self) -> list[str]:
-        """The usernames of eligible people who request changes. Unlike an approval, a request for
-        changes does not become stale.
-        """
+        """The usernames of eligible people who request changes, which do not become stale."""
         return [
             review.created_by.username
             for review in self.decisions
             if review.status == ReviewStatus.CHANGES_REQUESTED
-            and self.reason_against(review) is None
+            and self.eligibility.reason_against_review(review) is None
         ]
 
     def given(self, protection: Protection) -> int:
@@ -212,8 +201,7 @@ class Approval:
         people: dict[int, tuple[User, Level]] = {}
         for protection in self.protections:
             for approver in protection.approvers.all():
-                role: str | None = getattr(approver, "role", None)
-                level = level_on(Principal(approver.user), self.eligibility.pull.repo, role)
+                level = level_of_approver(approver, self.eligibility.pull.repo)
                 if self.eligibility.reason_against(approver.user, level) is None:
                     people.setdefault(approver.user_id, (approver.user, level))
         return people
@@ -238,9 +226,7 @@ class Approval:
 
     def is_satisfiable(self, protection: Protection) -> bool:
         """Whether enough people could approve the pull, now or once it is open, without its author
-        and the person who pushed its head.
-
-        False if it is not known who pushed it. One query for all protections.
+        and its head's pusher; False if the pusher is not known. One query for all protections.
         """
         pull = self.eligibility.pull
         if pull.head_sha is not None and pull.head_pushed_by_id is None:
@@ -255,7 +241,6 @@ class Approval:
         return Collaborators.of(self.eligibility.pull.repo, self.protections, besides=2)
 
     def _asking(self, person: int) -> list[bool]:
-        """For each protection, whether it asks for the approval of this named approver."""
         return [asks(protection, *self.named[person]) for protection in self.protections]
 
     @property
@@ -268,21 +253,11 @@ class Approval:
         return [Blocker(code, text) for code, text in reasons if text is not None]
 
 
-def latest_decisions(reviews: Iterable[Review]) -> list[Review]:
-    """The last of each person's decisions, oldest first. The given decisions are oldest first."""
-    latest: dict[int, Review] = {}
-    for review in reviews:
-        latest.pop(review.created_by_id, None)
-        latest[review.created_by_id] = review
-    return list(latest.values())
-
-
 def fewest_approvals(missing: Sequence[int], people: Sequence[Sequence[bool]]) -> int:
     """The least number of approvals that satisfies protections with these missing approvals.
 
-    One approval can count for several protections. `people` are the named approvers, each with a
-    flag for each protection that asks for them. Those who count for the most protections are taken
-    first; people who are not named give the approvals that are then still missing.
+    `people`: the named approvers, each with a flag for each protection that asks for them. Those
+    who count for the most protections are taken first; people who are not named give the rest.
     """
     left, waiting, count = [*missing], [*people], 0
 
@@ -301,31 +276,18 @@ def approval_of(pull: Pull, facts: GitFacts | None = None) -> Approval:
     return Approval(Eligibility.of(pull, facts))
 
 
-@dataclass(frozen=True)
-class LoadedApproval(Approval):
-    """An approval whose decisions are loaded already, oldest first; no query."""
-
-    reviews: Sequence[Review]
-
-    @cached_property
-    def decisions(self) -> list[Review]:
-        return latest_decisions(self.reviews)
-
-
 def approval_by(eligibility: Eligibility, reviews: Iterable[Review]) -> Approval:
     """The approval from all reviews of a pull, as loaded rows of `with_people`; no query."""
     decisions = [review for review in reviews if review.status != ReviewStatus.COMMENTED]
-    decisions.sort(key=lambda review: (review.decided_at, review.pk))
-    return LoadedApproval(eligibility, decisions)
+    return Approval(eligibility, sorted(decisions, key=lambda row: (row.decided_at, row.pk)))
 
 
 def all_blockers(
     pull: Pull, approval: Approval, ask_git: Callable[[str, str], Blocker | None]
 ) -> list[Blocker]:
-    """Everything that blocks a merge, in this order: status, branches, git, protections.
+    """Everything that blocks a merge: status (alone if merged), branches, git, protections.
 
-    `ask_git` is called with the tips of target and source, if both exist. A merged pull has only
-    one blocker.
+    `ask_git` is called with the tips of target and source, if both exist.
     """
     blockers = state_blockers(pull)
     if pull.status == PullStatus.MERGED:
@@ -351,8 +313,7 @@ class MergeReadiness:
 def readiness_of(pull: Pull, approval: Approval | None = None) -> MergeReadiness:
     """Whether a pull can be merged now. 503 if git cannot tell in time.
 
-    `approval`: the pull's approval, if it has been read already. git's answers are cached in
-    memory.
+    `approval`: the pull's approval, if it has been read already.
     """
     approval = approval or approval_of(pull)
     git = Mergeability((), (), nothing_to_merge=False)
@@ -363,16 +324,10 @@ def readiness_of(pull: Pull, approval: Approval | None = None) -> MergeReadiness
             git = cache.mergeability(pull.repo.git, target, source)
         except GitError as error:
             raise git_failed(error) from None
-        return git_blocker(git)
+        if git.nothing_to_merge:
+            return outcome_blocker(merge.NothingToMerge())
+        is_possible = Strategy.MERGE in git.allowed_strategies
+        return None if is_possible else outcome_blocker(merge.Conflict(git.conflict_paths))
 
     blockers = all_blockers(pull, approval, ask_git)
     return MergeReadiness(pull, approval, blockers, git)
-
-
-def git_blocker(git: Mergeability) -> Blocker | None:
-    """The blocker if git can merge the pull by no strategy; None if it can."""
-    if git.nothing_to_merge:
-        return outcome_blocker(merge.NothingToMerge())
-    if Strategy.MERGE not in git.allowed_strategies:
-        return outcome_blocker(merge.Conflict(git.conflict_paths))
-    return None

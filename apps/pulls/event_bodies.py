@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -47,13 +47,11 @@ def event_bodies(
 
 
 def _written(html: Mapping[int, str], replies: Mapping[int, dict[str, Any]]) -> Bodies:
-    """Event's id -> its body, with the record if it is of a reply."""
     ids = html.keys() | replies.keys()
     return {event: EventBody(html.get(event), replies.get(event)) for event in ids}
 
 
 def _has_body(event: EventRow) -> bool:
-    """Whether the event is about a body that was written, or a reply."""
     is_kind = event.kind in CREATED or event.kind in OF_REPLIES
     return is_kind or "body" in event.data.get("changed", ())
 
@@ -76,10 +74,7 @@ def _numbers(events: Sequence[EventRow]) -> Mapping[int, set[int]]:
 
 
 def _readable(principal: Principal, repos: Collection[int], *, renew: bool) -> frozenset[int]:
-    """The repositories among these that the principal may read; no query without repositories.
-
-    `renew`: read the principal again first.
-    """
+    """The repositories among these that the principal, read again if `renew`, may read."""
     if not repos:
         return frozenset()
     now = principal.renewed() if renew else principal
@@ -103,11 +98,8 @@ def _with_links(
 
 
 def _texts(events: Sequence[EventRow]) -> dict[int, Text]:
-    """Event's id -> the repository and the stored HTML of its body.
-
-    One query for each kind of text, and one for the repositories.
-    """
-    html_of = dict([*_of_threads(events), *_of_replies(events), *_of_reviews(events)])
+    """Event's id -> the repository and the stored HTML of its body."""
+    html_of = _of_threads(events) | _of_replies(events) | _of_reviews(events)
     ids = {event.repo_id for event in events if event.id in html_of and event.repo_id}
     rows = Repo.objects.select_related("owner_team", "owner_user").filter(pk__in=ids)
     repos: dict[int | None, Repo] = {repo.pk: repo for repo in rows} if ids else {}
@@ -118,45 +110,44 @@ def _texts(events: Sequence[EventRow]) -> dict[int, Text]:
     }
 
 
-def _of_threads(events: Sequence[EventRow]) -> Iterator[tuple[int, str]]:
+def _of_threads(events: Sequence[EventRow]) -> dict[int, str]:
     about = [event for event in events if event.target["kind"] in {"thread", "pull"}]
-    ids = {event.thread_id for event in about if event.thread_id}
-    html_of = _stored_html(Thread.objects.existing().filter(pk__in=ids), "pk") if ids else {}
-    return ((event.id, html_of[key]) for event in about if (key := (event.thread_id,)) in html_of)
+    keys = {event.id: (event.thread_id,) for event in about if event.thread_id}
+    ids = {pk for (pk,) in keys.values()}
+    return _stored_html(keys, Thread.objects.existing().filter(pk__in=ids), "pk")
 
 
-def _of_replies(events: Sequence[EventRow]) -> Iterator[tuple[int, str]]:
-    about = [event for event in events if event.target["kind"] == "reply"]
-    numbers = _numbers(about)
-    rows = Reply.objects.live().filter(named_replies(numbers), thread__deleted_at=None)
-    html_of = _stored_html(rows, "thread", "number") if numbers else {}
-    keys = ((event.id, (event.thread_id, event.target["number"])) for event in about)
-    return ((event, html_of[key]) for event, key in keys if key in html_of)
+def _of_replies(events: Sequence[EventRow]) -> dict[int, str]:
+    about = [event for event in events if event.target["kind"] == "reply" and event.thread_id]
+    keys = {event.id: (event.thread_id, event.target["number"]) for event in about}
+    rows = Reply.objects.live().filter(named_replies(_numbers(about)), thread__deleted_at=None)
+    return _stored_html(keys, rows, "thread", "number")
 
 
-def _of_reviews(events: Sequence[EventRow]) -> Iterator[tuple[int, str]]:
-    about = {
-        event.id: (UUID(event.target["uuid"]),)
-        for event in events
-        if event.target["kind"] == "review"
-    }
-    uuids = {uuid for (uuid,) in about.values()}
-    html_of = _stored_html(Review.objects.filter(uuid__in=uuids), "uuid") if uuids else {}
-    return ((event, html_of[key]) for event, key in about.items() if key in html_of)
+def _of_reviews(events: Sequence[EventRow]) -> dict[int, str]:
+    about = [event for event in events if event.target["kind"] == "review"]
+    keys = {event.id: (UUID(event.target["uuid"]),) for event in about}
+    uuids = {uuid for (uuid,) in keys.values()}
+    return _stored_html(keys, Review.objects.filter(uuid__in=uuids), "uuid")
 
 
-def _stored_html(rows: QuerySet[Any, Any], *key: str) -> dict[tuple[Any, ...], str]:
-    """The columns `key` of these rows -> the HTML of their body, without those that are too long.
-
-    A body whose stored HTML is from an older renderer is rendered again.
+def _stored_html(
+    keys: Mapping[int, tuple[Any, ...]], rows: QuerySet[Any, Any], *columns: str
+) -> dict[int, str]:
+    """Event's id -> the HTML of the row of which these columns are its key, rendered again if it is
+    from an older renderer; without bodies that are too long.
     """
+    if not keys:
+        return {}
     size = rows.annotate(size=Length("body"), html_size=Length("body_html"))
     short = size.filter(size__gt=0, size__lte=LONGEST, html_size__lte=LONGEST)
     is_current = When(html_version=markdown.VERSION, then=Value("", TextField()))
     stale = Case(is_current, default=F("body"))
     html_of = {}
-    for *values, html, body in short.annotate(stale=stale).values_list(*key, "body_html", "stale"):
+    for *values, html, body in short.annotate(stale=stale).values_list(
+        *columns, "body_html", "stale"
+    ):
         html = markdown.render(body) if body else html
         if len(html) <= LONGEST:
             html_of[tuple(values)] = html
-    return html_of
+    return {event: html_of[key] for event, key in keys.items() if key in html_of}

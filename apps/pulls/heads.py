@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from copy import copy
 from itertools import groupby
 
 from django.db import transaction
@@ -35,13 +35,18 @@ from apps.repos.queries import named_source
 from apps.repos.rules import ZERO, RefMove
 
 PULL_REF = re.compile(r"refs/pull/([0-9]{1,18})/head")
+UPDATE_TRIES = 3
+HEAD = Statement(
+    lambda: Pull.objects.filter(pk=Parameter("pk")).values_list("number", "repo_id", "head_sha")
+)
+logger = logging.getLogger(__name__)
 
 
 def find_source(access: RepoAccess, text: str) -> tuple[Repo, str]:
-    """The repository and the branch that a `source_branch` names.
+    """The repository and the branch that a `source_branch` names, such as `topic`, `bob:topic`,
+    `users/bob:topic` or `teams/core:topic`. A prefix names the owner of a fork, or of this
+    repository.
 
-    A plain name is a branch of this repository. A prefix names the owner of a fork:
-    `users/bob:topic`, `bob:topic`, `teams/core:topic`; it may also be the owner of this repository.
     422 `source_not_found`, with the same text for a fork that does not exist and for one that
     the caller may not read; 403 `role_required` for a fork that the caller may only read.
     """
@@ -66,11 +71,10 @@ def pull_number(full_name: str) -> int | None:
 def may_move(fork: Repo, target: Repo, by: User | None, pusher: User | None) -> bool:
     """Whether a move of a fork's branch may update the target's pulls.
 
-    `by`: the person who pushes the branch, or reopens a pull from it; `pusher`: the person who
-    pushed the branch. None is treated as an anonymous person. `by` may if they can read the target
-    and write to the fork. If everybody who can read the target can also read the fork, the commits
-    are no secret, and it is enough that `pusher` can read the target. A target that is archived, or
-    whose owner is inactive, is never updated.
+    `by` pushes the branch, or reopens a pull from it; `pusher` pushed it; None is anonymous. `by`
+    may if they can read the target and write to the fork. If all readers of the target can read the
+    fork, the commits are no secret, and it is enough that `pusher` can read the target. A target
+    that is archived, or whose owner is inactive, is never updated.
     """
     if not takes_changes(target):
         return False
@@ -104,8 +108,8 @@ def takes_tip(pull: Pull, tip: Ref, by: User) -> bool:
 
 
 def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo, list[RefMove]]]:
-    """Moves of a fork's branches as moves of `refs/pull/<n>/head`, for each repository with pulls
-    from these branches. `take_moves` selects those that the pulls follow.
+    """Moves of a fork's branches as moves of `refs/pull/<n>/head`, for each repository with such
+    pulls. `take_moves` selects those that the pulls follow.
     """
     if fork.upstream_id is None:
         return
@@ -116,22 +120,18 @@ def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo,
     for _, group in groupby(elsewhere, key=lambda pull: pull.repo_id):
         of_target = list(group)
         target = of_target[0].repo
-        yield (
-            target,
-            [
-                RefMove(target, pull.source_ref, move.old, move.new, move.actor)
-                for move in moves
-                for pull in of_target
-                if move.is_branch and pull.source_branch == move.name
-            ],
-        )
+        pull_moves = [
+            RefMove(target, pull.source_ref, move.old, move.new, move.actor)
+            for move in moves
+            for pull in of_target
+            if move.is_branch and pull.source_branch == move.name
+        ]
+        yield target, pull_moves
 
 
 def take_moves(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> list[RefMove]:
-    """The moves from `pull_ref_moves` by people who may move the target's pulls now (`may_move`).
-
-    Fetches the new commits into the target first. The deletion of a branch is left out: its pulls
-    keep their heads.
+    """The moves by people who may move the target's pulls now (`may_move`), except deletions: the
+    pulls keep their heads. Fetches the new commits into the target first.
     """
     allowed = _allowed_actors(fork, target, moves)
     taken = [move for move in moves if move.actor in allowed and move.new != ZERO]
@@ -141,10 +141,8 @@ def take_moves(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> list[RefMo
 
 
 def mark_moved(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> None:
-    """Set or clear `source_moved` of the pulls of these moves.
-
-    It is set if somebody who may not update the pull made the last move, to another commit than the
-    pull's head. The caller holds the target's lock.
+    """Set `source_moved` of the pulls whose last move, to another commit than the head, was by
+    somebody who may not update the pull; else clear it. The caller holds the target's lock.
     """
     last = {number: move for move in moves if (number := pull_number(move.full_name))}
     allowed = _allowed_actors(fork, target, last.values())
@@ -156,16 +154,14 @@ def mark_moved(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> None:
 
 
 def _allowed_actors(fork: Repo, target: Repo, moves: Iterable[RefMove]) -> set[User | None]:
-    """The actors of these moves who may move the target's pulls."""
     actors = {move.actor for move in moves}
     return {actor for actor in actors if may_move(fork, target, actor, actor)}
 
 
 def fetch_commit(pull: Pull, sha: str) -> None:
     """Fetch a commit and its history from the fork into the target's repository, unless present.
-
-    Creates no ref, because a push may still be refused. If git fails, the next push or the merge
-    tries again; until then the pull's statistics are 0.
+    Creates no ref, because a push may still be refused. If git fails, the next push or merge tries
+    again; until then the pull's statistics are 0.
     """
     if pull.is_from_fork and pull.source_repo is not None:
         _fetch(pull.source_repo, pull.repo, sha)
@@ -177,40 +173,25 @@ def _fetch(source: Repo, target: Repo, sha: str) -> None:
             target.git.fetch_objects(source.git, sha)
 
 
-UPDATE_TRIES = 3
-HEAD = Statement(
-    lambda: Pull.objects.filter(pk=Parameter("pk")).values_list("number", "repo_id", "head_sha")
-)
-logger = logging.getLogger(__name__)
-
-
 def state_between(pull: Pull, base: str | None, head: str | None, facts: GitFacts) -> GitState:
-    """The state of a pull with these tips.
+    """The state of a pull with these tips; zeros if a tip is missing or git cannot compare them.
 
-    git is not asked about the stored tips again, unless it could not compare them before.
+    git is not asked about the stored tips again, unless it could not compare them before, nor if
+    the contents of a new version already include the numbers.
     """
-    is_unchanged = (base, head) == (pull.base_sha, pull.head_sha)
-    if is_unchanged and pull.commit_count:
-        return GitState(head, base, pull.statistics)
-    return GitState(head, base, read_statistics(pull.repo.git, base, head, facts))
-
-
-def read_statistics(git: GitRepo, base: str | None, head: str | None, facts: GitFacts) -> DiffStat:
-    """The numbers of commits, lines and files; zeros if a tip is missing or git cannot tell.
-
-    The contents of a new version already include them.
-    """
+    git = pull.repo.git
     if base is None or head is None:
-        return DiffStat(0)
+        return GitState(head, base, DiffStat(0))
+    if (base, head) == (pull.base_sha, pull.head_sha) and pull.commit_count:
+        return GitState(head, base, pull.statistics)
+    contents = None
     if facts.knows(contents_if_told, git, base, head):
         contents = facts.ask(contents_if_told, git, base, head)
-        if contents is not None:
-            return contents.statistics
-    return facts.ask(statistics_if_told, git, base, head)
+    statistics = contents.statistics if contents else facts.ask(_statistics, git, base, head)
+    return GitState(head, base, statistics)
 
 
-def statistics_if_told(git: GitRepo, base: str, head: str) -> DiffStat:
-    """The statistics; zeros if git cannot tell."""
+def _statistics(git: GitRepo, base: str, head: str) -> DiffStat:
     try:
         return git.diff_stat(base, head)
     except GitError:
@@ -218,9 +199,9 @@ def statistics_if_told(git: GitRepo, base: str, head: str) -> DiffStat:
 
 
 def read_tips(pull: Pull, by: User) -> GitFacts:
-    """Ask git the questions of `update_from_tips` before any lock. Changes no row."""
+    """Ask git the questions of `update_from_tips` before any lock. Changes nothing."""
     facts = GitFacts()
-    state_at_tips(pull, by, facts)
+    update_from_tips(copy(pull), by, facts)
     return facts
 
 
@@ -230,49 +211,28 @@ def update_from_tips(pull: Pull, by: User, facts: GitFacts) -> list[NewVersion]:
     Returns the versions to write when the pull is saved: one if there is a new head. The head stays
     if the source branch does not exist, or if the pull may not take its tip (`takes_tip`).
     """
-    update = state_at_tips(pull, by, facts)
-    pull.set_git_state(update.state)
-    pull.head_pushed_by_id, pull.source_moved = update.pushed_by_id, update.source_moved
-    pull.last_version += len(update.versions)
-    return update.versions
-
-
-@dataclass(frozen=True)
-class TipUpdate:
-    """The new values of a pull that takes the stored tips of its branches."""
-
-    state: GitState
-    pushed_by_id: int | None
-    """The person who pushed the head."""
-    source_moved: bool
-    versions: list[NewVersion]
-
-
-def state_at_tips(pull: Pull, by: User, facts: GitFacts) -> TipUpdate:
-    """The values of a pull at the tips that are stored now. Writes nothing."""
     source, target = pull.tip_refs()
-    moved = pull.source_moved
     if source is not None:
-        moved = not takes_tip(pull, source, by)
-        source = None if moved else source
-    head, pushed_by_id = pull.head_sha, pull.head_pushed_by_id
-    if source is not None:
+        pull.source_moved = not takes_tip(pull, source, by)
+    head, new_heads = pull.head_sha, []
+    if source is not None and not pull.source_moved:
         fetch_commit(pull, source.sha)
-    new_heads = []
-    if source is not None and source.sha != head:
-        head, pushed_by_id = source.sha, source.pushed_by_id
-        new_heads = [(head, pushed_by_id)]
+        if source.sha != head:
+            head, pull.head_pushed_by_id = source.sha, source.pushed_by_id
+            new_heads = [(head, source.pushed_by_id)]
     base = target.sha if target is not None and head is not None else None
     versions = new_versions(pull, base, new_heads, facts)
-    return TipUpdate(state_between(pull, base, head, facts), pushed_by_id, moved, versions)
+    pull.set_git_state(state_between(pull, base, head, facts))
+    pull.last_version += len(versions)
+    return versions
 
 
 def update_refs_on_commit(pull: Pull, new: Sequence[PullVersion] = ()) -> None:
-    """After the commit, update `refs/pull/<n>/head` and create the refs of these new versions.
+    """After the commit, update `refs/pull/<n>/head` and create the refs of these new versions,
+    which keep commits of deleted branches.
 
-    The refs keep the commits when the branch is deleted. They are written after the commit because
-    a rollback would not undo them. If that fails, the next push of the branch updates the head's
-    ref, and the worker creates the refs of versions.
+    A rollback would not undo refs. If it fails, the next push updates the head's ref, and the
+    worker creates those of versions.
     """
     git, pull_id, versions = pull.repo.git, pull.pk, [*new]
     # A lambda, because Django logs the name of a callback that fails, and a partial has none.
@@ -280,9 +240,8 @@ def update_refs_on_commit(pull: Pull, new: Sequence[PullVersion] = ()) -> None:
 
 
 def update_refs(git: GitRepo, pull_id: int, new: Sequence[PullVersion]) -> None:
-    """Point the pull's ref to the stored head, and create the refs of new versions.
-
-    Tries again if another process moves the head or the ref meanwhile.
+    """Point the pull's ref to the stored head, and create the refs of new versions. Tries again if
+    another process moves the head or the ref meanwhile.
     """
     for _ in range(UPDATE_TRIES):
         number, repo_id, head = HEAD.one(pk=pull_id)
@@ -304,18 +263,13 @@ def update_refs(git: GitRepo, pull_id: int, new: Sequence[PullVersion]) -> None:
 
 
 def keep_head(pull: Pull) -> None:
-    """Create the ref that keeps the approved head, even after a force push to the branch.
-
-    Call it before the review is saved, because a ref without a review does no harm. If git fails,
-    the commit stays as long as it is the head, and some weeks longer.
+    """Create the ref that keeps the approved head, even after a force push. Call it before the
+    review is saved: a ref without a review does no harm. If git fails, the commit stays some weeks.
     """
     if pull.head_sha is None:
         return
     try:
         pull.repo.git.update_ref(approved_ref(pull.number, pull.head_sha), pull.head_sha, ZERO)
     except GitError:
-        logger.exception(
-            "The approved head of pull %s of repository %s could not be kept",
-            pull.number,
-            pull.repo.uuid,
-        )
+        text = "The approved head of pull %s of repository %s could not be kept"
+        logger.exception(text, pull.number, pull.repo.uuid)

@@ -21,9 +21,8 @@ logger = logging.getLogger(__name__)
 
 
 def complete_next_version(_: OnDone = lambda _: None) -> bool:
-    """Complete the version that has been pending longest; return False if none is.
-
-    Needs no lease: a version that is completed twice is the same.
+    """Complete the version that has been pending longest; False if none is. Needs no lease: a
+    version that is completed twice is the same.
     """
     due = PullVersion.objects.filter(due_at__lte=timezone.now()).order_by("due_at", "id")
     version = due.select_related("pull__repo", "pull__source_repo").first()
@@ -37,10 +36,8 @@ def complete_next_version(_: OnDone = lambda _: None) -> bool:
 
 
 def complete(version: PullVersion) -> None:
-    """Create the ref and read the contents of a version, if they are missing.
-
-    They are missing if a process died, if git could not tell, or if the version is older than
-    these features. An error delays the next attempt. `GitError`.
+    """Create the ref and read the contents of a version, if a process died before it did or git
+    could not tell. `GitError`, which delays the next attempt.
     """
     due_at = version.due_at
     with putting_off(version):
@@ -62,10 +59,7 @@ def create_ref(version: PullVersion) -> None:
 
 def check_next_conflict(_: OnDone = lambda _: None) -> bool:
     """Check the pull that has been pending longest for conflicts, and whether it has anything to
-    merge; return False if none is pending.
-
-    The result is about two commits. It is not stored if one of the branches has moved meanwhile;
-    then the pull is pending again.
+    merge; False if none is. A result is dropped if one of the branches has moved meanwhile.
     """
     due = Pull.objects.filter(IS_UNCHECKED, conflict_due_at__lte=timezone.now())
     pull = due.select_related("repo").order_by("conflict_due_at", "id").first()
@@ -84,9 +78,8 @@ def check_next_conflict(_: OnDone = lambda _: None) -> bool:
 
 
 def has_nothing_to_merge(pull: Pull) -> bool:
-    """Whether the target contains the head.
-
-    A stored number of 0 commits does not suffice, because it is also 0 if git could not tell.
+    """Whether the target contains the head. A stored number of 0 commits does not suffice, because
+    it is also 0 if git could not tell.
     """
     base, head = str(pull.base_sha), str(pull.head_sha)
     return not pull.commit_count and pull.repo.git.merge_base(base, head) == head

@@ -31,6 +31,8 @@ from apps.threads.models import Thread, ThreadStatus
 
 REF_MAX = 255
 SHA_MAX = 40
+STATISTICS = ("commit_count", "additions", "deletions", "changed_files")
+"""The columns of a `DiffStat`."""
 
 
 class PullStatus(StrEnum):
@@ -72,10 +74,7 @@ PULL_ROW = {
     "merged_by_uuid": "merged_by__uuid",
     "merged_by_username": "merged_by__username",
     "closed_at": "closed_at",
-    "commit_count": "commit_count",
-    "additions": "additions",
-    "deletions": "deletions",
-    "changed_files": "changed_files",
+    **{name: name for name in STATISTICS},
     "last_activity_at": "thread__last_activity_at",
     "created_at": "thread__created_at",
     "updated_at": "updated_at",
@@ -92,6 +91,12 @@ def _tips() -> models.QuerySet[Pull, Any]:
 
 
 TIPS = Statement(_tips)
+
+
+def set_statistics(row: Pull | PullVersion, statistics: DiffStat) -> None:
+    """Set the columns of `STATISTICS`, without saving."""
+    for name in STATISTICS:
+        setattr(row, name, getattr(statistics, name))
 
 
 class PullQuerySet(models.QuerySet["Pull"]):
@@ -118,10 +123,7 @@ class GitState:
 
 
 class Pull(models.Model):
-    """A request to merge a branch into another branch of the repository.
-
-    The source branch is in the same repository or in a fork of it.
-    """
+    """A request to merge a branch, of this repository or of a fork, into a branch."""
 
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="pulls")
     number = models.BigIntegerField()
@@ -200,9 +202,7 @@ class Pull(models.Model):
 
     @property
     def source_ref(self) -> str:
-        """The ref of this repository that the head follows: the source branch, or for a fork the
-        copy of its branch.
-        """
+        """The ref here that the head follows: its branch, or the copy of a fork's branch."""
         return pull_ref(self.number) if self.is_from_fork else BRANCHES + self.source_branch
 
     @property
@@ -220,10 +220,9 @@ class Pull(models.Model):
         return f"/pulls/{self.number}"
 
     def tips(self) -> tuple[str | None, str | None]:
-        """The pull's head and the target's tip, as stored now; one query.
+        """The pull's head and the target's tip, as stored now; None without a branch. One query.
 
-        None for a branch that does not exist. The head is the pull's own and not the tip of the
-        source, because a merge must not include commits that the pull does not show.
+        The head is the pull's own: a merge must not include commits that the pull does not show.
         """
         head, target = TIPS.one(
             pk=self.pk, source=BRANCHES + self.source_branch, target=self.target_ref
@@ -232,19 +231,16 @@ class Pull(models.Model):
 
     def tip_refs(self) -> tuple[Ref | None, Ref | None]:
         """The stored refs of source and target; one query."""
-        source = (self.source_repo_id, BRANCHES + self.source_branch)
-        target = (self.repo_id, self.target_ref)
-        condition = Q(repo=source[0], full_name=source[1]) | Q(repo=target[0], full_name=target[1])
-        rows = Ref.objects.filter(condition)
-        refs: dict[tuple[int | None, str], Ref] = {
-            (row.repo_id, row.full_name): row for row in rows
-        }
-        return refs.get(source), refs.get(target)
+        source = Q(repo=self.source_repo_id, full_name=BRANCHES + self.source_branch)
+        rows = Ref.objects.filter(source | Q(repo=self.repo_id, full_name=self.target_ref))
+        refs = {(row.repo_id, row.full_name): row for row in rows}
+        source_ref = refs.get((self.source_repo_id or 0, BRANCHES + self.source_branch))
+        return source_ref, refs.get((self.repo_id, self.target_ref))
 
     @property
     def statistics(self) -> DiffStat:
         """The stored numbers of commits, lines and files between base and head."""
-        return DiffStat(self.commit_count, self.additions, self.deletions, self.changed_files)
+        return DiffStat(*(getattr(self, name) for name in STATISTICS))
 
     def commits_between(self, base: str, head: str) -> int | None:
         """The stored number of commits between these two; None if it is not known."""
@@ -252,10 +248,8 @@ class Pull(models.Model):
         return self.commit_count or None if is_stored else None
 
     def set_git_state(self, state: GitState) -> None:
-        """Set head, base and statistics, without saving.
-
-        If the tips have changed, the worker checks them for conflicts. A pull that is already
-        pending for that keeps its turn.
+        """Set head, base and statistics, without saving. The worker checks changed tips for
+        conflicts; a pull that is already pending for that keeps its turn.
         """
         is_changed = (state.base, state.head) != (self.base_sha, self.head_sha)
         if is_changed or self.has_conflict is None:
@@ -264,9 +258,7 @@ class Pull(models.Model):
             self.has_conflict = None
             self.conflict_due_at = due_at if state.base and state.head else None
         self.head_sha, self.base_sha = state.head, state.base
-        self.commit_count = state.statistics.commit_count
-        self.additions, self.deletions = state.statistics.additions, state.statistics.deletions
-        self.changed_files = state.statistics.changed_files
+        set_statistics(self, state.statistics)
 
     def may_be_pushed_by(self, person: User) -> bool:
         """Whether this person pushed the head; also True if it is not known who did."""
@@ -310,8 +302,7 @@ class Pull(models.Model):
 class MergeAttempt(models.Model):
     """A merge in progress: its lease and, once its commit is built, its queue position and plan.
 
-    If the target contains `result_sha`, the pull has been merged, even if the process died before
-    it wrote that.
+    If the target contains `result_sha`, the pull has been merged, even if no row says so yet.
     """
 
     pull = models.OneToOneField(Pull, on_delete=models.CASCADE, related_name="attempt")
@@ -352,10 +343,7 @@ class ReviewStatus(StrEnum):
 
 class ReviewQuerySet(models.QuerySet["Review"]):
     def with_people(self, repo: Repo) -> ReviewQuerySet:
-        """Load the people of a record in the same query.
-
-        `author_role` is the author's role in the repository's team.
-        """
+        """Load the people of a record, and the author's role in the repository's team."""
         roles = Member.objects.filter(team=repo.owner_team_id, user=OuterRef("created_by"))
         people = self.select_related("created_by", "dismissed_by").defer("body_html")
         return people.annotate(author_role=Subquery(roles.values("role")[:1]))
@@ -367,10 +355,7 @@ class ReviewQuerySet(models.QuerySet["Review"]):
 
 
 class Review(Rendered):
-    """A person's review of a pull.
-
-    Everybody who may read the repository can write one. Reads compute whether it counts.
-    """
+    """A review of a pull by anybody who may read it. Reads compute whether it counts."""
 
     pull = models.ForeignKey(Pull, on_delete=models.CASCADE, related_name="reviews")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -418,8 +403,7 @@ IS_DUE = Q(due_at__isnull=False)
 class PullVersion(models.Model):
     """A head that a pull has or had. A ref of its own keeps its commits (`apps/pulls/heads.py`).
 
-    A move of the base creates no version and changes none: the commits between merge base and head
-    are the ones that the pull proposed.
+    A move of the base creates and changes none: the pull proposed the commits since the merge base.
     """
 
     pull = models.ForeignKey(
@@ -464,8 +448,7 @@ class PullVersion(models.Model):
 
 
 class VersionContents(models.Model):
-    """The commits and changed files of a version, in a table of their own because lists of versions
-    do not need them.
+    """The commits and changed files of a version, which lists of versions do not need.
 
     Packed by `apps/browse/cache.py`. Long lists are truncated; the version's numbers count all.
     """

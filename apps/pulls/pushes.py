@@ -7,6 +7,7 @@ new heads, statistics and merges inside the transaction.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -39,27 +40,6 @@ from apps.repos.rules import ZERO, RefMove
 OPEN_OR_MERGING = IS_ACTIVE | Q(attempt__isnull=False)
 Tips = dict[str, str]
 """Full name of a branch -> its stored head."""
-MUTABLE_FIELDS = [
-    "head_sha",
-    "base_sha",
-    "head_pushed_by",
-    "commit_count",
-    "additions",
-    "deletions",
-    "changed_files",
-    "status",
-    "closed_at",
-    "merged_at",
-    "merged_by",
-    "merge_strategy",
-    "has_conflict",
-    "conflict_due_at",
-    "merge_commit_sha",
-    "source_moved",
-    "last_version",
-    "updated_at",
-]
-"""The fields of a pull that actions and pushes save."""
 
 
 def linked_refs(repo: Repo, names: Collection[str]) -> set[str]:
@@ -115,8 +95,7 @@ def apply(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]
 def affected_pulls(repo: Repo, moves: Sequence[RefMove], *, locking: bool = False) -> list[Pull]:
     """The pulls from or into these branches, by number, with their threads and merge attempts.
 
-    A closed pull is included only if it has a merge attempt, which git may have carried out before
-    its process died.
+    A closed pull only if it has a merge attempt, which git may have carried out before it died.
     """
     names = _padded([move.name for move in moves if move.is_branch])
     numbers = _padded([pull_number(move.full_name) for move in moves])
@@ -128,10 +107,8 @@ def affected_pulls(repo: Repo, moves: Sequence[RefMove], *, locking: bool = Fals
 
 
 def _padded(values: Sequence[str | int | None]) -> list[str | int | None]:
-    """The values that are not None, padded with None to a power of two, or beyond 256 to a multiple
-    of 512.
-
-    This keeps the number of different SQL texts small. In SQL, NULL equals nothing.
+    """The values that are not None, padded with None (equal to nothing in SQL) to a power of two,
+    or beyond 256 to a multiple of 512, which keeps the number of SQL texts small.
     """
     present = [value for value in values if value is not None]
     size = 1 << max(0, len(present) - 1).bit_length()
@@ -142,7 +119,6 @@ def _padded(values: Sequence[str | int | None]) -> list[str | int | None]:
 
 @cache
 def _affected(names: int, numbers: int, *, locking: bool) -> Statement:
-    """Selects pulls by this many names of branches, and this many numbers."""
     branches = parameters("names", names)
     either = Q(source_repo=Parameter("repo"), source_branch__in=branches)
     either |= Q(target_branch__in=branches) | Q(number__in=parameters("numbers", numbers))
@@ -155,9 +131,7 @@ def _affected(names: int, numbers: int, *, locking: bool) -> Statement:
 
 
 def tips_after(repo: Repo, pulls: Iterable[Pull], moves: Sequence[RefMove]) -> Tips:
-    """The heads of the targets of these pulls after all moves; one query, or none if all targets
-    move.
-    """
+    """The heads of these pulls' targets after all moves; one query, or none if all targets move."""
     tips: Tips = {move.full_name: move.new for move in moves}
     unmoved = {pull.target_ref for pull in pulls}.difference(tips)
     if unmoved:
@@ -169,10 +143,7 @@ def with_new_base_only(
     pulls: Sequence[Pull], moves: Sequence[RefMove], facts: GitFacts
 ) -> set[int]:
     """The ids of the pulls of which only the base changes: their target has gained commits, but
-    none that their head contains.
-
-    Runs one git process for all pulls of a target. With one for each pull, a push to a branch with
-    many pulls would take too long.
+    none that their head contains. One git process for all pulls of a target, which may have many.
     """
     moved = {move.full_name for move in moves}
     ids: set[int] = set()
@@ -180,10 +151,12 @@ def with_new_base_only(
         steps = [move for move in moves if move.full_name == name]
         into = [pull for pull in pulls if pull.target_ref == name and is_at(pull, steps[0].old)]
         into = [pull for pull in into if pull.source_ref not in moved]
-        if into and only_gains_commits(steps, facts):
-            shas = frozenset(str(pull.head_sha) for pull in into)
-            sharing = heads_with_gained_commits(steps, shas, facts)
-            ids |= {pull.pk for pull in into if pull.head_sha not in sharing}
+        with suppress(GitError):  # if git cannot tell, each pull is looked at by itself
+            if into and only_gains_commits(steps, facts):
+                shas = frozenset(str(pull.head_sha) for pull in into)
+                git, old, new = steps[0].repo.git, steps[0].old, steps[-1].new
+                sharing = facts.ask(heads_sharing, git, old, new, shas)
+                ids |= {pull.pk for pull in into if pull.head_sha not in sharing}
     return ids
 
 
@@ -194,38 +167,22 @@ def is_at(pull: Pull, base: str) -> bool:
 
 
 def only_gains_commits(steps: Sequence[RefMove], facts: GitFacts) -> bool:
-    """Whether these moves of a branch lose no commits; False if git cannot tell."""
-    git = steps[0].repo.git
-    try:
-        return all(
-            ZERO not in (step.old, step.new)
-            and not facts.ask(GitRepo.distance, git, step.old, step.new).lost
-            for step in steps
-        )
-    except GitError:
-        return False
-
-
-def heads_with_gained_commits(
-    steps: Sequence[RefMove], heads: frozenset[str], facts: GitFacts
-) -> frozenset[str]:
-    """The heads that contain a commit that the branch gains; all heads if git cannot tell."""
-    try:
-        return facts.ask(heads_sharing, steps[0].repo.git, steps[0].old, steps[-1].new, heads)
-    except GitError:
-        return heads
+    """Whether these moves of a branch lose no commits; `GitError`."""
+    return all(
+        ZERO not in (step.old, step.new)
+        and not facts.ask(GitRepo.distance, step.repo.git, step.old, step.new).lost
+        for step in steps
+    )
 
 
 @dataclass(frozen=True)
 class MergedByMove:
-    """The move by which a target came to contain a pull's head.
-
-    `attempt`: the merge that made this move; None for a push.
-    """
+    """The move by which a target came to contain a pull's head."""
 
     move: RefMove
     head: str
     attempt: MergeAttempt | None
+    """The merge that made this move; None for a push."""
 
 
 @dataclass(frozen=True)
@@ -238,8 +195,7 @@ class PullChange:
     """The moves of the source that change the head."""
     merged: MergedByMove | None
     versions: list[NewVersion]
-    """A version for each of `pushed`, and another one if an interrupted merge used an earlier
-    head."""
+    """One for each of `pushed`, and another if an interrupted merge used an earlier head."""
 
 
 def change_of(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFacts) -> PullChange:
@@ -271,10 +227,8 @@ def head_moves(pull: Pull, moves: Sequence[RefMove], last: str | None) -> list[R
 
 
 def find_merging_move(pull: Pull, moves: Sequence[RefMove], facts: GitFacts) -> MergedByMove | None:
-    """The first move that merges the pull; None if no move does.
-
-    A move merges the head that the pull had before it, or a head that the same push brings. A push
-    that creates the target merges no pull.
+    """The first move that merges the pull, by the head before it or one of the same push; None if
+    no move does. A push that creates the target merges no pull.
     """
     head = pull.head_sha
     for index, move in enumerate(moves):
@@ -291,8 +245,8 @@ def find_merging_move(pull: Pull, moves: Sequence[RefMove], facts: GitFacts) -> 
 def merged_by(
     pull: Pull, move: RefMove, heads: Iterable[str | None], facts: GitFacts
 ) -> MergedByMove | None:
-    """The merge that this move of the target makes: the one that a merge attempt planned, or one of
-    these heads; None if it makes none.
+    """The merge that this move of the target makes: as planned by an attempt, or of one of these
+    heads.
     """
     attempt: MergeAttempt | None = getattr(pull, "attempt", None)
     if attempt is not None and gains(move, attempt.result_sha, facts):
@@ -336,7 +290,7 @@ def write_change(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFac
         events.append(set_merged(pull, change.merged))
     if change.pushed:
         pull.touch()
-    pull.save(update_fields=MUTABLE_FIELDS)
+    pull.save()
     versions = write_versions(pull, change.versions)
     if not had_base:
         note_base(pull)
@@ -346,10 +300,8 @@ def write_change(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFac
 
 
 def pushed_event(pull: Pull, move: RefMove, before: str | None, version: int) -> Change:
-    """The event of a new head, which is this version of the pull.
-
-    `before` can differ from the move's own `old`, because a deleted branch leaves the pull its
-    head.
+    """The event of a new head. `before` can differ from the move's `old`, because a deleted branch
+    leaves the pull its head.
     """
     shas = {"before": before, "after": move.new, "head_sha": move.new}
     data = {**pull.event_heads(), **shas, "version": version}

@@ -7,7 +7,6 @@ number of their queries does not depend on the number of pulls. See docs/protect
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -33,7 +32,7 @@ from apps.core.lookup import Missing
 from apps.core.pagination import CountOf
 from apps.core.statements import Parameter, Statement, parameters
 from apps.git.cache import GitFacts
-from apps.pulls.approval import Approval, Eligibility, LoadedApproval
+from apps.pulls.approval import Approval, Eligibility
 from apps.pulls.models import (
     ACTIVE,
     IS_ACTIVE,
@@ -85,10 +84,7 @@ def list_reviews(pull: Pull) -> ReviewQuerySet:
 
 
 def with_open_pulls(repos: RepoQuerySet) -> RepoQuerySet:
-    """Annotate repositories with the number of their open pulls and drafts, `open_pulls`.
-
-    Counts at most one more than `MOST_COUNTED`.
-    """
+    """Annotate repositories with `open_pulls`, at most one more than `MOST_COUNTED`."""
     return repos.annotate(open_pulls=CountOf(Pull.objects.filter(IS_ACTIVE, repo=OuterRef("pk"))))
 
 
@@ -120,9 +116,7 @@ def head_of(repo: Repo, number: int) -> str | None:
 
 
 def open_numbers(repo: Repo, branches: list[str]) -> dict[str, list[int]]:
-    """Source branch -> the numbers of at most ten open or draft pulls from it, both in this
-    repository.
-    """
+    """Source branch -> the numbers of at most ten open or draft pulls within this repository."""
     if not branches:
         return {}
     numbers = defaultdict[str, list[int]](list)
@@ -165,18 +159,16 @@ TAKES_CHANGES = (
 def awaiting_review_from(rows: PullQuerySet, person: User, caller: Principal) -> PullQuerySet:
     """The open pulls that wait for a decision of this person, as far as the caller may know.
 
-    A protection of the target asks for the person's approval (`approval.asks`), the person is
-    eligible (`Eligibility.reason_against`), and has no decision or a dismissed one. Stale approvals
-    count as decisions, because only git can tell that they are stale.
+    A protection asks for the person (`approval.asks`), who is eligible
+    (`Eligibility.reason_against`) and has no decision or a dismissed one. Stale approvals count:
+    only git can tell that they are.
     """
     waiting = _pulls_waiting_for(person, caller)
     return rows.filter(pk__in=waiting) if person.is_active else rows.none()
 
 
 def _pulls_waiting_for(person: User, caller: Principal) -> QuerySet[Any, Any]:
-    """The query starts at the protections that ask for the person, so that the pulls of
-    other protections are not read.
-    """
+    """From the protections that ask for the person, as other protections may have many pulls."""
     pushed_by_others = Q(head_sha=None) | ~Q(head_pushed_by=person.pk)
     pulls = Pull.objects.filter(
         TAKES_CHANGES,
@@ -194,11 +186,8 @@ def _pulls_waiting_for(person: User, caller: Principal) -> QuerySet[Any, Any]:
 def _protections_asking(person: User, caller: Principal) -> QuerySet[Any, Any]:
     """The ids of the protections that ask for the person's approval: those that name the person,
     and those that name nobody, require approvals, and are in a repository that the person may write
-    to.
-
-    Write access counts as the owner, or by a role in a team that the caller may read, because the
-    members of other teams are secret. The access of staff does not count, or every pull would wait
-    for every member of staff.
+    to as its owner, or in a team that the caller may read: members of other teams are secret. The
+    access of staff does not count, or every pull would wait for all of them.
     """
     readable = Team.objects.readable_by(caller)
     teams = readable.filter(members__user=person.pk, members__role__in=WRITERS).values("pk")
@@ -210,7 +199,6 @@ def _protections_asking(person: User, caller: Principal) -> QuerySet[Any, Any]:
 
 
 def _decision_of(person: User) -> Coalesce:
-    """The status of the person's last decision on a pull; `dismissed` if there is none."""
     reviews = Review.objects.filter(pull=OuterRef("pk"), created_by=person.pk)
     decisions = reviews.exclude(status=ReviewStatus.COMMENTED.value)
     newest = decisions.order_by("-decided_at", "-id").values("status")[:1]
@@ -281,8 +269,8 @@ def pulls_awaiting(principal: Principal, most: int) -> list[Pull]:
 
 
 def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
-    """At most `most` open pulls and drafts that the person opened and may read, newest activity
-    first; four queries.
+    """At most `most` active pulls that the person opened and may read, newest activity first; four
+    queries.
     """
     role = Member.objects.filter(team=OuterRef("repo__owner_team"), user=principal.user.pk)
     keeps_head = Q(source_repo=None) | Q(source_moved=True)
@@ -292,15 +280,18 @@ def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
         has_source=keeps_head | Q(_branch("source_repo", "source_branch")),
         has_target=_branch("repo", "target_branch"),
     )
-    pulls = list(rows.order_by(*NEWEST_ACTIVITY)[:most])
-    reviews, protections = _reviews_of(pulls), _protections_of(pulls)
+    rows = rows.prefetch_related(
+        Prefetch("reviews", _decisions_with_roles()),
+        Prefetch("repo__protections", Protection.objects.order_by("created_at", "id")),
+        Prefetch("repo__protections__approvers", Approver.with_roles()),
+    )
     return [
         OwnPull(
             pull,
-            _approval(pull, protections[pull.repo_id], reviews[pull.pk]),
+            _approval(pull),
             level_on(principal, pull.repo, getattr(pull, "role", None)) >= Level.WRITE,
         )
-        for pull in pulls
+        for pull in rows.order_by(*NEWEST_ACTIVITY)[:most]
     ]
 
 
@@ -321,36 +312,20 @@ def _own(principal: Principal) -> PullQuerySet:
 
 
 def _branch(repo: str, name: str) -> Exists:
-    """Whether the branch in the column `name` exists in the repository in the column `repo`."""
     full_name = Concat(Value(BRANCHES), OuterRef(name))
     return Exists(Ref.objects.filter(repo=OuterRef(repo), full_name=full_name))
 
 
-def _reviews_of(pulls: Sequence[Pull]) -> defaultdict[int, list[Review]]:
-    """Pull's id -> its decisions, oldest first, with their authors and the authors' roles."""
-    roles = Member.objects.filter(
-        team=OuterRef("pull__repo__owner_team"), user=OuterRef("created_by")
-    )
-    rows = Review.objects.decisions().filter(pull__in=pulls).select_related("created_by")
-    rows = rows.annotate(author_role=Subquery(roles.values("role")[:1]))
-    pull_of = {pull.pk: pull for pull in pulls}
-    reviews = defaultdict[int, list[Review]](list)
-    for review in rows.defer("body", "body_html") if pulls else ():
-        review.pull = pull_of[review.pull_id]
-        reviews[review.pull_id].append(review)
-    return reviews
+def _decisions_with_roles() -> ReviewQuerySet:
+    """Decisions, oldest first, with their authors and the authors' roles."""
+    team, author = OuterRef("pull__repo__owner_team"), OuterRef("created_by")
+    role = Member.objects.filter(team=team, user=author).values("role")[:1]
+    rows = Review.objects.decisions().select_related("created_by").defer("body", "body_html")
+    return rows.annotate(author_role=Subquery(role))
 
 
-def _protections_of(pulls: Sequence[Pull]) -> defaultdict[int, list[Protection]]:
-    """Repository's id -> its protections, oldest first, with their approvers."""
-    rows = Protection.objects.filter(repo__in={pull.repo_id for pull in pulls})
-    rows = rows.prefetch_related(Prefetch("approvers", Approver.with_roles()))
-    protections = defaultdict[int, list[Protection]](list)
-    for protection in rows.order_by("created_at", "id") if pulls else ():
-        protections[protection.repo_id].append(protection)
-    return protections
-
-
-def _approval(pull: Pull, protections: Sequence[Protection], reviews: Sequence[Review]) -> Approval:
-    matching = [rule for rule in protections if rule.matches(pull.target_branch)]
-    return LoadedApproval(StoredEligibility(pull, matching, GitFacts()), reviews)
+def _approval(pull: Pull) -> Approval:
+    """From the loaded rows of `own_pulls`."""
+    protections = pull.repo.protections.all()
+    matching = [row for row in protections if row.matches(pull.target_branch)]
+    return Approval(StoredEligibility(pull, matching, GitFacts()), pull.reviews.all())

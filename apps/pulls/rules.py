@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -36,9 +35,7 @@ DECISIONS = [ReviewStatus.APPROVED, ReviewStatus.CHANGES_REQUESTED, ReviewStatus
 
 
 def source_problem(text: str) -> str | None:
-    """The reason why this cannot be a `source_branch`; None if it can. A fork's owner may precede
-    the branch, with a colon.
-    """
+    """The reason why this is no `source_branch`, such as `topic` or `bob:topic`; else None."""
     return branch_problem(text.rpartition(":")[2])
 
 
@@ -81,9 +78,7 @@ def kind_of_transition(pull: Pull, status: PullStatus) -> Kind:
 
 
 def takes_changes(repo: Repo) -> bool:
-    """Whether people other than staff may change the repository: it is not archived, and its owner
-    is active. The owner must be loaded.
-    """
+    """Whether people other than staff may change the repository, whose owner is loaded."""
     return repo.owner.is_active and not repo.is_archived
 
 
@@ -163,26 +158,20 @@ def outcome_blocker(
 
 
 class MergeRefused(Conflict):
-    """409 for a merge, with all of its blockers."""
+    """409 for a merge. Its code is that of the first of its blockers; its text contains all."""
 
-    def __init__(self, blockers: Sequence[Blocker], code: str, detail: str, **body: Any) -> None:
-        super().__init__(code, detail, **body)
-        self.blockers = blockers
-
-
-def refuse(blockers: Sequence[Blocker]) -> MergeRefused:
-    """The refusal of a merge. Its code is that of the first blocker; its text contains all."""
-    first = blockers[0]
-    paths = None if first.conflict_paths is None else list(first.conflict_paths)
-    text = " ".join(f"{blocker.code}: {blocker.text}" for blocker in blockers)
-    detail = text if len(blockers) > 1 else first.text
-    return MergeRefused(blockers, first.code, detail, conflict_paths=paths)
+    def __init__(self, blockers: Sequence[Blocker]) -> None:
+        first, self.blockers = blockers[0], blockers
+        paths = None if first.conflict_paths is None else list(first.conflict_paths)
+        text = " ".join(f"{blocker.code}: {blocker.text}" for blocker in blockers)
+        detail = text if len(blockers) > 1 else first.text
+        super().__init__(first.code, detail, conflict_paths=paths)
 
 
 def check_unblocked(blockers: Sequence[Blocker]) -> None:
     """409 with these blockers if there are any."""
     if blockers:
-        raise refuse(blockers)
+        raise MergeRefused(blockers)
 
 
 def check_head(head: str | None, expected: str | None) -> None:
@@ -192,18 +181,16 @@ def check_head(head: str | None, expected: str | None) -> None:
 
 
 def signature(user: User) -> Person:
-    """The name of a person and a no-reply address, for commits that the site writes. The address of
-    the account stays private.
+    """A person's name and a no-reply address, for commits by the site: the own address stays
+    private.
     """
     host = urlsplit(settings.BASE_URL).hostname or "localhost"
     return Person(user.display_name or user.username, f"{user.username}@users.noreply.{host}")
 
 
 def squash_author(pull: Pull, people: Iterable[Person]) -> Person:
-    """The author of a squashed commit: the pull's author.
-
-    Their own address is used only if it is already that of an author of the pull's commits,
-    `people`. With another address they would also be listed as a co-author.
+    """The author of a squashed commit: the pull's, with their own address only if one of `people`,
+    the authors of its commits, has it. Else they would also be listed as a co-author.
     """
     author = pull.thread.created_by
     if author.email and author.email.lower() in {person.email.lower() for person in people}:
@@ -212,9 +199,7 @@ def squash_author(pull: Pull, people: Iterable[Person]) -> Person:
 
 
 def merge_message(pull: Pull, strategy: Strategy) -> str:
-    """The subject of the merge commit, on one line: old titles may contain line breaks and control
-    characters.
-    """
+    """The subject of the merge commit, on one line even if an old title has several."""
     title = without_controls(" ".join(pull.thread.title.split()))
     if strategy is Strategy.SQUASH:
         return f"{title} (#{pull.number})"

@@ -221,10 +221,10 @@ class PullProtectionRecord(RecordSerializer):
 def pull_records(
     rows: Iterable[tuple[Sequence[Any], Repo | RepoPath]], principal: Principal, base: str
 ) -> list[dict[str, Any]]:
-    """The records of pulls, from the values of `PULL_ROW` and the repository of each.
+    """The records of pulls, from the values of `PULL_ROW` and the repository of each, with its
+    owner.
 
-    The repositories have their owners loaded. A record names the source repository only if the
-    principal may read it, which takes one query if a pull is from a fork.
+    They name only source repositories that the principal may read; one query for pulls from forks.
     """
     records = [(dict(zip(PULL_ROW, row, strict=True)), repo) for row, repo in rows]
     own = {repo.pk: repo.path for _, repo in records}
@@ -255,9 +255,7 @@ def merge_record(pull: Pull, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def review_record(review: Review, eligibility: Eligibility) -> dict[str, Any]:
-    """The record of a review, from a row of `ReviewQuerySet.with_people`. Its pull has its thread
-    loaded.
-    """
+    """The record of a row of `ReviewQuerySet.with_people`, whose pull has its thread loaded."""
     reason = eligibility.reason_against_review(review)
     return {
         "uuid": review.uuid,
@@ -277,9 +275,7 @@ def review_record(review: Review, eligibility: Eligibility) -> dict[str, Any]:
 
 
 def pull_protection_record(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
-    """The protections, approvals and blockers of a pull, and whether the caller can review or merge
-    it.
-    """
+    """The protections, approvals and blockers of a pull, and what the caller can do with it."""
     pull, approval = readiness.pull, readiness.approval
     protections = approval.protections
     codes = [blocker.code for blocker in readiness.blockers]
@@ -310,7 +306,6 @@ def pull_protection_record(readiness: MergeReadiness, access: RepoAccess) -> dic
 
 
 def matching_protection(protection: Protection, approval: Approval) -> dict[str, Any]:
-    """The record of a protection that matches the pull's target. Its approvers are loaded."""
     users = [approver.user for approver in protection.approvers.all()]
     return {
         "uuid": protection.uuid,
@@ -322,7 +317,7 @@ def matching_protection(protection: Protection, approval: Approval) -> dict[str,
 
 
 def given_approval(review: Review, approval: Approval) -> dict[str, Any]:
-    reason = approval.reason_against(review)
+    reason = approval.eligibility.reason_against_review(review)
     return {
         "review_uuid": review.uuid,
         "user_uuid": review.created_by.uuid,

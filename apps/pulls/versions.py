@@ -8,11 +8,11 @@ reads under it while git works.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
@@ -41,7 +41,7 @@ from apps.git.exports import write_diff, write_patches
 from apps.git.log import Commit, log
 from apps.git.repo import EMPTY_TREE, DiffStat, GitRepo, pull_ref
 from apps.git.run import GitError, GitTimeout, GitTooLarge
-from apps.pulls.models import Pull, PullVersion, VersionContents
+from apps.pulls.models import STATISTICS, Pull, PullVersion, VersionContents, set_statistics
 from apps.repos.models import Repo
 from apps.repos.pushes import distance_of
 from apps.repos.rules import RefMove
@@ -58,10 +58,7 @@ MOST_DOUBLED = 12
 
 @dataclass(frozen=True)
 class Contents:
-    """The commits and changed files between two commits.
-
-    The lists are packed, and may be truncated; the statistics are complete.
-    """
+    """The commits and files between two commits, packed and maybe truncated; all in numbers."""
 
     merge_base: str | None
     statistics: DiffStat
@@ -70,10 +67,8 @@ class Contents:
 
 
 def contents_between(git: GitRepo, base: str, head: str) -> Contents:
-    """The commits and changes of `head` since its merge base with `base`.
-
-    Without a common history, all commits and files of `head`. `GitError` if git takes too long or
-    its output is too large.
+    """The commits and changes of `head` since its merge base with `base`; all of them without a
+    common history. `GitError` if git takes too long or its output is too large.
     """
     merge_base = git.merge_base(base, head)
     difference = changes(git, merge_base, head)
@@ -92,30 +87,21 @@ def contents_if_told(git: GitRepo, base: str, head: str) -> Contents | None:
     return None
 
 
-@dataclass(frozen=True)
-class NewVersion:
-    """A new head of a pull, not yet stored."""
-
-    head: str
-    base: str | None
-    pushed_by_id: int | None
-    is_forced: bool | None
-    """See `PullVersion.is_forced`."""
-    contents: Contents | None
+NewVersion: TypeAlias = tuple[PullVersion, Contents | None]
+"""A new head of a pull, not yet stored, and its contents if git could tell."""
 
 
 def new_versions(
     pull: Pull, base: str | None, heads: Sequence[tuple[str, int | None]], facts: GitFacts
 ) -> list[NewVersion]:
-    """The versions of these heads, which follow the pull's head in this order. Writes nothing.
-
-    `heads`: each with the id of the person who pushed it.
-    """
-    versions, before = [], pull.head_sha
+    """The versions of heads, with who pushed each, which follow the pull's head. Writes nothing."""
+    versions: list[NewVersion] = []
+    before = pull.head_sha
     for head, pushed_by_id in heads:
         contents = facts.ask(contents_if_told, pull.repo.git, base, head) if base else None
-        is_forced = _is_forced(pull, before, head, facts)
-        versions.append(NewVersion(head, base, pushed_by_id, is_forced, contents))
+        version = PullVersion(pull=pull, head_sha=head, base_sha=base, pushed_by_id=pushed_by_id)
+        version.is_forced = _is_forced(pull, before, head, facts)
+        versions.append((version, contents))
         before = head
     return versions
 
@@ -130,49 +116,25 @@ def _is_forced(pull: Pull, before: str | None, head: str, facts: GitFacts) -> bo
 
 def write_versions(pull: Pull, new: Sequence[NewVersion]) -> list[PullVersion]:
     """Store new versions of a pull. `pull.last_version` already counts them."""
-    first = pull.last_version - len(new) + 1
-    rows = PullVersion.objects.bulk_create(
-        _row(pull, number, version) for number, version in enumerate(new, first)
-    )
-    write_contents(
-        (row, version.contents) for row, version in zip(rows, new, strict=True) if version.contents
+    for number, (version, contents) in enumerate(new, pull.last_version - len(new) + 1):
+        version.version, version.due_at = number, timezone.now() + REF_WAIT
+        if contents is not None:
+            set_contents(version, contents)
+        elif version.base_sha is not None:
+            put_off(version)
+    rows = PullVersion.objects.bulk_create(version for version, _ in new)
+    VersionContents.objects.bulk_create(
+        VersionContents(version=version, commits=contents.commits, files=contents.files)
+        for version, contents in new
+        if contents is not None
     )
     return rows
 
 
-def write_contents(contents_of: Iterable[tuple[PullVersion, Contents]]) -> None:
-    """Store the contents of these versions."""
-    VersionContents.objects.bulk_create(
-        VersionContents(version=version, commits=contents.commits, files=contents.files)
-        for version, contents in contents_of
-    )
-
-
-def _row(pull: Pull, number: int, new: NewVersion) -> PullVersion:
-    version = PullVersion(
-        pull=pull,
-        version=number,
-        head_sha=new.head,
-        base_sha=new.base,
-        pushed_by_id=new.pushed_by_id,
-        is_forced=new.is_forced,
-        due_at=timezone.now() + REF_WAIT,
-    )
-    if new.contents is not None:
-        set_contents(version, new.contents)
-    elif new.base is not None:
-        put_off(version)
-    return version
-
-
 def set_contents(version: PullVersion, contents: Contents) -> None:
     """Set the merge base and the statistics of a version, without saving it."""
-    statistics = contents.statistics
     version.merge_base_sha = contents.merge_base
-    version.commit_count = statistics.commit_count
-    version.additions = statistics.additions
-    version.deletions = statistics.deletions
-    version.changed_files = statistics.changed_files
+    set_statistics(version, contents.statistics)
 
 
 def put_off(version: PullVersion) -> None:
@@ -190,9 +152,7 @@ def note_base(pull: Pull) -> None:
 
 
 def mark_complete(new: Sequence[PullVersion]) -> None:
-    """Take new versions out of the worker's queue after their refs are created, unless their
-    contents are missing.
-    """
+    """Take versions whose refs are created out of the worker's queue, if they have contents."""
     if new:
         needs_no_contents = Q(base_sha=None) | Q(commit_count__isnull=False)
         pks = [version.pk for version in new]
@@ -201,9 +161,7 @@ def mark_complete(new: Sequence[PullVersion]) -> None:
 
 @contextmanager
 def putting_off(version: PullVersion) -> Iterator[None]:
-    """Ask git for the version's contents inside this block. An error delays the next attempt and
-    is raised again.
-    """
+    """Ask git for the version's contents inside this block. An error delays the next attempt."""
     try:
         yield
     except Exception:
@@ -222,7 +180,8 @@ def read_contents(version: PullVersion) -> None:
         if not version.is_known:  # another process may have stored them meanwhile
             set_contents(version, contents)
             version.save()
-            write_contents([(version, contents)])
+            packed = {"commits": contents.commits, "files": contents.files}
+            VersionContents.objects.create(version=version, **packed)
 
 
 def list_versions(pull: Pull) -> QuerySet[Any, Any]:
@@ -235,10 +194,7 @@ def list_versions(pull: Pull) -> QuerySet[Any, Any]:
         "merge_base_sha",
         "created_at",
         "is_forced",
-        "commit_count",
-        "additions",
-        "deletions",
-        "changed_files",
+        *STATISTICS,
         pushed_by_uuid=F("pushed_by__uuid"),
         pushed_by_username=F("pushed_by__username"),
     )
@@ -246,8 +202,7 @@ def list_versions(pull: Pull) -> QuerySet[Any, Any]:
 
 def get_version(pull: Pull, number: int | None, *, with_files: bool = False) -> PullVersion | None:
     """The version of this number, or the newest one; None if the pull has no head. 404.
-
-    `with_files`: read its stored files in the same query.
+    `with_files` reads its stored files in the same query.
     """
     if number is None and not pull.last_version:
         return None
@@ -299,9 +254,7 @@ def _stored(version: PullVersion, column: str, throttle_key: str) -> bytes:
 
 
 def _read_now(version: PullVersion, throttle_key: str) -> None:
-    """Read the version's contents from git. 422 `too_expensive` if git cannot tell, and at once
-    until the next attempt is due; 503 if git fails.
-    """
+    """422 `too_expensive` if git cannot tell, until the next attempt is due; 503 if git fails."""
     if version.tries and version.due_at and version.due_at > timezone.now():
         raise too_expensive()
     try:
@@ -314,9 +267,7 @@ def _read_now(version: PullVersion, throttle_key: str) -> None:
 
 
 def files_between(old: PullVersion, new: PullVersion, throttle_key: str) -> Listing:
-    """The differences between the heads of two versions; 404 if git no longer has one of them, 422
-    `too_expensive`.
-    """
+    """The differences of the heads of two versions; 404 if one is gone, 422 `too_expensive`."""
     repo, heads = new.pull.repo, (old.head_sha, new.head_sha)
 
     def ask() -> dict[str, Any]:
@@ -348,10 +299,8 @@ def patches_of(
 
 
 def diff_of(version: PullVersion, throttle_key: str) -> IO[bytes]:
-    """The changes of a version as a diff for `git apply`, from its merge base.
-
-    422 `diff_too_large`, also if the list of files is truncated because `forget_commit` has removed
-    the commits.
+    """The changes of a version as a diff for `git apply`, from its merge base. 422
+    `diff_too_large`, also if `forget_commit` has removed the commits.
     """
     listing = files_of(version, throttle_key)
     if len(listing.files) < listing.total:
@@ -381,8 +330,7 @@ def _text(
 ) -> IO[bytes]:
     """The output of `write` in a temporary file; 422 `diff_too_large`.
 
-    The output is complete before the response begins, so that the status can be 422. The size is
-    cached, so that a diff that is too large is refused at once the next time.
+    The size is cached, so that a diff that is too large is refused at once the next time.
     """
     with ExitStack() as stack:
         file = stack.enter_context(TemporaryFile())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from io import BytesIO
 from typing import IO, Any
 
@@ -23,7 +23,6 @@ from apps.core.operation import operation
 from apps.core.pagination import PAGE_LIMIT, PagePagination
 from apps.core.query import FlagParameter, QuerySerializer, TextParameter, number
 from apps.core.statements import values_of
-from apps.git.diff import FileChange
 from apps.git.repo import is_sha
 from apps.pulls import actions, versions
 from apps.pulls.approval import Eligibility, readiness_of
@@ -143,24 +142,14 @@ class PullViewSet(BodyViewSet):
         """Read a pull."""
         return self.record_with_html(self.record())
 
-    @operation(
-        Level.READ,
-        request=UpdatePull,
-        response=PullRecord,
-        errors=UPDATE_ERRORS,
-    )
+    @operation(Level.READ, request=UpdatePull, response=PullRecord, errors=UPDATE_ERRORS)
     def update(self) -> dict[str, Any]:
         """Change a pull's title, body or status, as its author or with write access."""
         actions.update_pull(access=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
     @action(detail=True, methods=["put"], url_path="status")
-    @operation(
-        Level.READ,
-        request=SetPullStatus,
-        response=PullRecord,
-        errors=UPDATE_ERRORS,
-    )
+    @operation(Level.READ, request=SetPullStatus, response=PullRecord, errors=UPDATE_ERRORS)
     def set_status(self) -> dict[str, Any]:
         """Change a pull's status, as its author or with write access."""
         actions.update_pull(access=self.access, pull=self.pull, **self.validated_data)
@@ -226,10 +215,8 @@ class ReviewViewSet(BodyViewSet):
         """Load the pull, and the review that must be on it."""
         self.pull = get_pull(self.repo, self.kwargs["number"])
         if "review_uuid" in self.kwargs:
-            rows = list_reviews(self.pull)
-            self.review = get_or_missing(
-                rows, "review", "this pull", uuid=self.kwargs["review_uuid"]
-            )
+            rows, uuid = list_reviews(self.pull), self.kwargs["review_uuid"]
+            self.review = get_or_missing(rows, "review", "this pull", uuid=uuid)
 
     @operation(Level.READ, response=ReviewRecord, query=RenderQuery)
     def list(self) -> Response:
@@ -288,9 +275,9 @@ class ContentsPagination(PagePagination):
     properties: dict[str, dict[str, Any]] = {}
     """The schemas of these properties."""
 
-    def set_properties(self, **values: Any) -> None:
+    def set_properties(self, version: PullVersion | None, **values: Any) -> None:
         """Set the values of these properties, before the response is made."""
-        self.values = values
+        self.values = {"version": version and version.version, **values}
 
     def link(self, **changed: object) -> str:
         """Links contain the version, so that pages do not shift when somebody pushes."""
@@ -380,6 +367,20 @@ class ContentsViewSet(RepoScoped):
         """The requested version, by default the newest; None if the pull has no head. 404."""
         return versions.get_version(self.pull, self.validated_query.get("version"))
 
+    def text_response(
+        self, media_type: str, text_of: Callable[[PullVersion, str], IO[bytes]]
+    ) -> HttpResponseBase:
+        """The text of the requested version, empty for a pull without a head or a target."""
+        version = self.version()
+        names = (version.head_sha, version.base_sha, version.merge_base_sha) if version else ()
+
+        def answer() -> HttpResponseBase:
+            has_text = version and version.base_sha
+            file = text_of(version, self.throttle_key) if version and has_text else BytesIO()
+            return text_response(self.http_request, self.principal, file, media_type)
+
+        return by_names(self.http_request, names, answer)
+
 
 class PullVersionViewSet(ContentsViewSet):
     """…/pulls/{number}/versions"""
@@ -410,15 +411,12 @@ class PullCommitViewSet(ContentsViewSet):
         `too_expensive` if git could not list them in time.
         """
         version = self.version()
-        commits = [] if version is None else versions.commits_of(version, self.throttle_key)
-        count = 0 if version is None else version.commit_count or 0
+        commits = versions.commits_of(version, self.throttle_key) if version else []
+        count = (version and version.commit_count) or 0
         page = self.paginate(commits)
         paginator: Any = self.paginator
-        paginator.set_properties(
-            version=None if version is None else version.version,
-            commit_count=count,
-            commits_truncated=len(commits) < count,
-        )
+        truncated = len(commits) < count
+        paginator.set_properties(version, commit_count=count, commits_truncated=truncated)
         records = commit_records(page, self.repo, self.principal, self.base_url)
         return by_body(self.http_request, self.get_paginated_response(records).data)
 
@@ -442,11 +440,11 @@ class PullFileViewSet(ContentsViewSet):
         """
         version = self.version()
         before = self.validated_query.get("from")
-        old = None if before is None else versions.get_version(self.pull, before)
+        old = versions.get_version(self.pull, before) if before else None
         names = tuple(
             (row.version, row.head_sha, row.base_sha, row.merge_base_sha, row.changed_files)
             for row in (version, old)
-            if row is not None
+            if row
         )
         return by_names(self.http_request, names, lambda: self.page_between(old, version))
 
@@ -463,44 +461,18 @@ class PullFileViewSet(ContentsViewSet):
             listing = versions.files_between(old, version, self.throttle_key)
         page = self.paginate(listing.files)
         paginator.set_properties(
-            version=None if version is None else version.version,
+            version,
             changed_files=listing.total,
             files_truncated=len(listing.files) < listing.total,
-            is_rebased=None
-            if old is None or version is None
-            else old.merge_base_sha != version.merge_base_sha,
+            is_rebased=old.merge_base_sha != version.merge_base_sha if old and version else None,
         )
-        return self.get_paginated_response(self.records(listing, page))
-
-    def records(
-        self, listing: versions.Listing, page: Sequence[FileChange]
-    ) -> Sequence[dict[str, Any]]:
         if not self.validated_query["patch"]:
-            return [file_record(file) for file in page]
+            return self.get_paginated_response([file_record(file) for file in page])
         patches = versions.patches_of(listing, page, self.throttle_key)
-        return [patched_record(file, patch) for file, patch in zip(page, patches, strict=True)]
+        return self.get_paginated_response([*map(patched_record, page, patches)])
 
 
-class TextViewSet(ContentsViewSet):
-    """The common part of the viewsets for a pull's diff and its patches."""
-
-    def text_answer(
-        self, media_type: str, text_of: Callable[[PullVersion, str], IO[bytes]]
-    ) -> HttpResponseBase:
-        """The text of the requested version, empty for a pull without a head or a target."""
-        version = self.version()
-        names = (version.head_sha, version.base_sha, version.merge_base_sha) if version else ()
-
-        def answer() -> HttpResponseBase:
-            file = (
-                text_of(version, self.throttle_key) if version and version.base_sha else BytesIO()
-            )
-            return text_response(self.http_request, self.principal, file, media_type)
-
-        return by_names(self.http_request, names, answer)
-
-
-class PullDiffViewSet(TextViewSet):
+class PullDiffViewSet(ContentsViewSet):
     """…/pulls/{number}/diff"""
 
     @operation(
@@ -516,10 +488,10 @@ class PullDiffViewSet(TextViewSet):
         complete. 422 `diff_too_large` if it has more than 3,000 files or 20 MiB, or takes git more
         than 10 seconds. It is empty for a pull without a head or a target.
         """
-        return self.text_answer(TEXTS["diff"], versions.diff_of)
+        return self.text_response(TEXTS["diff"], versions.diff_of)
 
 
-class PullPatchViewSet(TextViewSet):
+class PullPatchViewSet(ContentsViewSet):
     """…/pulls/{number}/patch"""
 
     @operation(
@@ -535,4 +507,4 @@ class PullPatchViewSet(TextViewSet):
         `diff_too_large` for more than 1,000 commits, 3,000 files or 20 MiB, or if it takes git more
         than 10 seconds. The text is empty for a pull without a head or a target.
         """
-        return self.text_answer(TEXTS["patch"], versions.mails_of)
+        return self.text_response(TEXTS["patch"], versions.mails_of)

@@ -42,7 +42,7 @@ def create_thread(
     """Open a thread under the repository's next number. Locks the repository."""
     access.require_change(Level.READ)
     content = {"kind": kind, "title": title, "body": body, "priority": priority, "status": status}
-    return _open(access, {**content, **rendered(body)})
+    return _open(access, content | rendered(body))
 
 
 @final_transaction
@@ -71,34 +71,28 @@ def update_thread(
     access.require_change(Level.READ)
     access.require_author_or(Level.WRITE, thread.created_by_id, "thread")
     values = given(title=title, body=body, kind=kind, priority=priority, status=status)
-    _update(access, thread, values, rendered_for_edit(thread, body))
-
-
-@transaction.atomic
-def _update(
-    access: RepoAccess, thread: Thread, values: dict[str, Any], html: dict[str, Any]
-) -> None:
-    _lock_existing(access, thread)
-    rules.check_not_mirrored(thread, set(values))
-    status_before, html_before = thread.status, thread.body_html
-    changed = thread.revise(by=access.user, html=html, **values)
-    if not changed:
-        return
-    data: dict[str, Any] = {"changed": changed}
-    if "status" in changed:
-        data |= {"before": status_before, "after": thread.status}
-    pings = pings_of_edit(access.repo, thread, html_before, thread.body_html)
-    record(
-        _kind_of_change(thread, changed), actor=access.user, about=thread, data=data, pings=pings
-    )
+    html = rendered_for_edit(thread, body)
+    with transaction.atomic():
+        _lock_existing(access, thread)
+        rules.check_not_mirrored(thread, set(values))
+        status_before, html_before = thread.status, thread.body_html
+        changed = thread.revise(by=access.user, html=html, **values)
+        if not changed:
+            return
+        data: dict[str, Any] = {"changed": changed}
+        if "status" in changed:
+            data |= {"before": status_before, "after": thread.status}
+        pings = pings_of_edit(access.repo, thread, html_before, thread.body_html)
+        kind_of_event = _kind_of_change(thread, changed)
+        record(kind_of_event, actor=access.user, about=thread, data=data, pings=pings)
 
 
 @transaction.atomic
 def delete_thread(*, access: RepoAccess, thread: Thread) -> None:
-    """Delete a thread for everybody, as its author or with admin access. Locks the thread.
+    """Delete a thread for everybody, as its author or with admin access. Locks the thread. 409
+    `invalid_transition`, `thread_has_replies`.
 
     Deletes its pings, as their links would lead to a 404. Its events stay, without the title.
-    Errors: 409 `invalid_transition`, `thread_has_replies`.
     """
     access.require_change(Level.READ)
     access.require_author_or(Level.ADMIN, thread.created_by_id, "thread")
@@ -133,7 +127,7 @@ def create_reply(
     access.check_holds(thread)
     check_links(access, thread, links)
     content = {"kind": kind, "body": body, "status": status, "links": list(links)}
-    return _reply(access, thread, parent_reply_number, {**content, **rendered(body)})
+    return _reply(access, thread, parent_reply_number, content | rendered(body))
 
 
 @final_transaction
@@ -158,36 +152,29 @@ def update_reply(
     status: str | None = None,
     links: Sequence[dict[str, str]] | None = None,
 ) -> None:
-    """Change the given fields. Locks the thread, then the reply.
-
-    Errors: 409 `reply_already_deleted`, 403 `not_creator`, 422 `link_target_not_found` for a new
-    link.
+    """Change the given fields. Locks the thread, then the reply. 409 `reply_already_deleted`, 403
+    `not_creator`, 422 `link_target_not_found` for a new link.
     """
     access.require_change(Level.READ)
     access.check_holds(reply.thread)
     check_links(access, reply.thread, [link for link in links or () if link not in reply.links])
     values = given(kind=kind, body=body, status=status, links=links)
-    _edit(access, reply, values, rendered_for_edit(reply, body))
-
-
-@transaction.atomic
-def _edit(access: RepoAccess, reply: Reply, values: dict[str, Any], html: dict[str, Any]) -> None:
-    _lock_live(access, reply)
-    rules.check_may_edit_reply(reply, access, set(values))
-    html_before = reply.body_html
-    changed = reply.revise(by=access.user, html=html, **values)
-    if changed:
-        pings = pings_of_edit(access.repo, reply, html_before, reply.body_html)
-        data = {"changed": changed}
-        record(Kind.REPLY_UPDATED, actor=access.user, about=reply, data=data, pings=pings)
+    html = rendered_for_edit(reply, body)
+    with transaction.atomic():
+        _lock_live(access, reply)
+        rules.check_may_edit_reply(reply, access, set(values))
+        html_before = reply.body_html
+        changed = reply.revise(by=access.user, html=html, **values)
+        if changed:
+            pings = pings_of_edit(access.repo, reply, html_before, reply.body_html)
+            data = {"changed": changed}
+            record(Kind.REPLY_UPDATED, actor=access.user, about=reply, data=data, pings=pings)
 
 
 @transaction.atomic
 def delete_reply(*, access: RepoAccess, reply: Reply) -> None:
-    """Empty a reply. Readers see a placeholder while there are live replies below it.
-
-    Locks the thread, then the reply. Errors: 409 `reply_already_deleted`, 403 `not_creator`, in
-    this order.
+    """Empty a reply. Readers see a placeholder while there are live replies below it. Locks the
+    thread, then the reply. 409 `reply_already_deleted`, then 403 `not_creator`.
     """
     access.require_change(Level.READ)
     _lock_live(access, reply)
@@ -198,9 +185,8 @@ def delete_reply(*, access: RepoAccess, reply: Reply) -> None:
 
 @transaction.atomic
 def moderate_reply(*, access: RepoAccess, reply: Reply) -> None:
-    """Empty anybody's reply, as staff; see `delete_reply`. The event has `moderated: true`.
-
-    Errors: 403 `staff_required`, 409 `reply_already_deleted`.
+    """Empty anybody's reply, as staff; see `delete_reply`. The event has `moderated: true`. 403
+    `staff_required`, 409 `reply_already_deleted`.
     """
     access.principal.check_staff()
     access.require_change(Level.READ)
@@ -210,7 +196,7 @@ def moderate_reply(*, access: RepoAccess, reply: Reply) -> None:
 
 
 def _lock_existing(access: RepoAccess, thread: Thread) -> None:
-    """Lock the thread; 404 if another request has deleted it in the meantime."""
+    """404 if another request has deleted it in the meantime."""
     access.check_holds(thread)
     lock(thread)
     if thread.deleted_at is not None:
@@ -218,7 +204,7 @@ def _lock_existing(access: RepoAccess, thread: Thread) -> None:
 
 
 def _lock_live(access: RepoAccess, reply: Reply) -> None:
-    """Lock the thread, then the reply; 404 as in `_lock_existing`, 409 `reply_already_deleted`."""
+    """404 as in `_lock_existing`, 409 `reply_already_deleted`."""
     _lock_existing(access, reply.thread)
     lock(reply)
     rules.check_not_deleted(reply)

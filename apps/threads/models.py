@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Index, Q, QuerySet
 from django.utils import timezone
+from django.utils.http import int_to_base36
 
 from apps.accounts.models import User
 from apps.core.changes import set_changed
@@ -122,7 +123,6 @@ REPLY_ROW = {
 """The same for a reply."""
 
 DEPTH_MAX = 50
-DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 STEP_WIDTH = 5
 """Characters of one step of a reply's path: 36 ** 5 is sixty million replies in one thread."""
 PATH_MAX = STEP_WIDTH * (DEPTH_MAX + 1)
@@ -131,15 +131,10 @@ PATH_MAX = STEP_WIDTH * (DEPTH_MAX + 1)
 def child_path(parent_path: str, number: int) -> str:
     """The path of a reply below another; `parent_path` is empty for a top-level reply.
 
-    A path has one step of fixed width for each level: sorted by path, a parent comes before its
-    replies, and replies to the same parent come by number. A step is the number in upper-case base
-    36, which sorts alike in every collation.
+    A path has one step of fixed width for each level, a number in upper-case base 36: sorted by
+    path in any collation, a parent comes before its replies, and these come by number.
     """
-    step = ""
-    for _ in range(STEP_WIDTH):
-        number, digit = divmod(number, 36)
-        step = DIGITS[digit] + step
-    return parent_path + step
+    return parent_path + int_to_base36(number).upper().rjust(STEP_WIDTH, "0")
 
 
 def ancestor_paths(path: str) -> list[str]:
@@ -241,8 +236,8 @@ class Thread(Rendered):
     ) -> list[str]:
         """Set title, body, kind, priority or status; returns the names of the fields that changed.
 
-        A changed title or body makes a new version, written by `by`. `closed_at` follows the
-        status. `html` is the rendered body. The caller holds this row's lock.
+        A changed title or body makes a new version, by `by`. `html`: the body. The caller has the
+        lock.
         """
         changed = set_changed(self, values)
         if changed:
@@ -394,9 +389,8 @@ class Reply(Rendered):
         return self.deleted_at is not None
 
     def revise(self, *, by: User, html: dict[str, Any] | None = None, **values: Any) -> list[str]:
-        """Set kind, body, status or links; returns the names of the fields that changed.
-
-        Any change makes a new version. The caller holds this row's and the thread's locks.
+        """Set kind, body, status or links; returns the names of the fields that changed. Any change
+        makes a new version. The caller holds this row's and the thread's locks.
         """
         changed = set_changed(self, values)
         if changed:

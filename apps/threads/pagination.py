@@ -75,22 +75,22 @@ class CrossRepoList:
         rows = self._between(after, before)
         if self.repo_ids == [] or rows.query.is_empty():
             return []
-        order = [self._path(name) for name in ("last_activity_at", "uuid")]
-        if newest_first:
-            order = [f"-{name}" for name in order]
+        order = [f"-{name}" if newest_first else name for name in self._position]
         rows = rows.order_by(*order)
         has_lateral_joins = connection.vendor == "postgresql"
+        pks: RawSQL | QuerySet[Any, Any] = self._first_of_all(rows, size)
         if self.repo_ids is not None and has_lateral_joins and not self.is_narrow:
             direction = "DESC" if newest_first else "ASC"
-            pks: RawSQL | QuerySet[Any, Any] = self._first_of_each(
-                self.repo_ids, rows, size, direction
-            )
-        else:
-            pks = self._first_of_all(rows, size)
+            pks = self._first_of_each(self.repo_ids, rows, size, direction)
         return self._read(rows.model._default_manager.filter(pk__in=pks).order_by(*order))
 
     def _path(self, name: str) -> str:
         return f"{self.thread}{name}"
+
+    @property
+    def _position(self) -> list[str]:
+        """The paths to the columns of a `Position`."""
+        return [self._path("last_activity_at"), self._path("uuid")]
 
     @cached_property
     def repo_ids(self) -> list[int] | None:
@@ -104,17 +104,14 @@ class CrossRepoList:
 
     def _between(self, after: Position | None, before: Position | None) -> QuerySet[Any, Any]:
         """The rows between two positions. The index uses the condition on the time alone."""
-        at, uuid, rows = self._path("last_activity_at"), self._path("uuid"), self.rows
-        if before is not None:
-            beyond = Q((f"{at}__lt", before.at)) | Q((f"{uuid}__lt", before.uuid))
-            rows = rows.filter(beyond, (f"{at}__lte", before.at))
-        if after is not None:
-            beyond = Q((f"{at}__gt", after.at)) | Q((f"{uuid}__gt", after.uuid))
-            rows = rows.filter(beyond, (f"{at}__gte", after.at))
+        rows, (at, uuid) = self.rows, self._position
+        for end, lookup in ((before, "lt"), (after, "gt")):
+            if end is not None:
+                beyond = Q((f"{at}__{lookup}", end.at)) | Q((f"{uuid}__{lookup}", end.uuid))
+                rows = rows.filter(beyond, (f"{at}__{lookup}e", end.at))
         return rows
 
     def _first_of_all(self, rows: QuerySet[Any, Any], size: int) -> QuerySet[Any, Any]:
-        """The ids of the first readable rows, by a condition on each row's repository."""
         repo = self._path("repo")
         if self.repo_ids is not None:
             rows = rows.filter((f"{repo}__in", self.repo_ids))
@@ -127,13 +124,11 @@ class CrossRepoList:
     def _first_of_each(
         self, repo_ids: list[int], rows: QuerySet[Any, Any], size: int, direction: str
     ) -> RawSQL:
-        """The ids of the first rows, from the first rows of each repository.
-
-        Each repository costs at most one page of its index, however many rows it has.
+        """The ids of the first rows, from the first rows of each repository: each costs at most one
+        page of its index, however many rows it has.
         """
         rows = rows.filter((self._path("repo"), RawSQL("repo.id", ())))
-        sorted_by = [self._path("last_activity_at"), self._path("uuid")]
-        sql, parameters = rows.values_list(*sorted_by, "pk")[:size].query.sql_with_params()
+        sql, parameters = rows.values_list(*self._position, "pk")[:size].query.sql_with_params()
         text = f"""
             SELECT first.id FROM unnest(%s::bigint[]) AS repo(id)
             CROSS JOIN LATERAL ({sql}) AS first(at, uuid, id)
@@ -142,8 +137,7 @@ class CrossRepoList:
         return RawSQL(text, (repo_ids, *parameters, size))  # noqa: S611 - as above
 
     def _read(self, rows: QuerySet[Any, Any]) -> list[CrossRepoRow]:
-        columns = [self._path("last_activity_at"), self._path("uuid")]
-        columns += RepoPath.columns(self._path("repo__"))
+        columns = [*self._position, *RepoPath.columns(self._path("repo__"))]
         end = len(columns)
         return [
             CrossRepoRow(Position(*row[:2]), RepoPath(*row[2:end]), row[end:])
@@ -171,9 +165,7 @@ def cursor_schema(name: str, description: str) -> dict[str, Any]:
 
 class CrossRepoPagination(ApiPagination):
     """Pages of a `CrossRepoList`. `before` gives older activity; `after` gives the page right after
-    a position, so that a client that polls misses nothing.
-
-    `next` leads to older activity and `previous` to newer; an empty page of `after` names itself.
+    a position, so that a client that polls misses nothing. An empty page of `after` names itself.
     """
 
     parameters = (
@@ -210,7 +202,6 @@ class CrossRepoPagination(ApiPagination):
         return page
 
     def _page_after(self, rows: CrossRepoList, after: Position) -> list[CrossRepoRow]:
-        """The rows right after a position, newest first."""
         size = self.per_page
         page = rows.page(after=after, before=None, size=size, newest_first=False)[::-1]
         oldest = page[-1].position if page else Position(after.at, LAST_UUID)

@@ -47,9 +47,7 @@ def _shown_replies() -> QuerySet[Reply]:
 
 @cache
 def _first_rows(most: int) -> Statement:
-    """The first `most` rows of `REPLIES`, up to the row with which the bodies exceed `size`
-    characters. The database does not send the other bodies.
-    """
+    """The first `most` rows of `REPLIES`, until their bodies exceed `size` characters."""
     size = Length("body")
     before = Window(Sum(size), order_by="path") - size
     first = Reply.objects.filter(pk__in=_shown_replies().values("pk")[:most])
@@ -113,8 +111,8 @@ def begun_at(thread: Thread, index: int) -> dt.datetime | None:
 
 
 def first_replies(thread: Thread, most: int, size: int) -> tuple[list[Any], bool]:
-    """The first rows of `list_replies`: at most `most`, with bodies of at most `size` bytes in all;
-    and whether there are more.
+    """The first rows of `list_replies`, at most `most` and `size` bytes of bodies; whether more
+    follow.
     """
     rows = _first_rows(most + 1).all(thread=thread.pk, size=size)
     sizes = accumulate(len(row[BODY].encode()) for row in rows[:most])
@@ -143,8 +141,7 @@ def _versions(versions: QuerySet[Any, Any], *fields: str) -> QuerySet[Any, Any]:
 class Participants:
     """The participants of a thread: its author, then the others by their first live reply.
 
-    Slices like a queryset; items are the fields of `ParticipantRecord`. A slice takes one query,
-    or two if it begins with the author.
+    Slices like a queryset, in one query, or two if it begins with the author.
     """
 
     def __init__(self, thread: Thread) -> None:

@@ -27,7 +27,7 @@ from apps.repos.commits import known_commits
 from apps.repos.models import Repo
 from apps.repos.models.repo import RepoQuerySet
 from apps.threads import rules
-from apps.threads.models import Reply, Thread, ThreadKind, ThreadQuerySet, segment
+from apps.threads.models import Reply, Thread, ThreadQuerySet, segment
 
 REFERENCES_MAX = 5000
 """Distinct references that are looked up for one answer; the others stay text."""
@@ -55,9 +55,7 @@ class LinkTarget:
 
 def urls(access: RepoAccess, base: str, texts: Iterable[str]) -> dict[str, str]:
     """The URLs of the references in these texts that the caller may follow, by reference text.
-
-    `texts`: the HTML that `markdown.render` made of texts in the repository, whose owner is loaded.
-    `base`: see `base_url`. Runs the queries of `link_targets`.
+    `texts`: HTML that `markdown.render` made in the repository, whose owner is loaded.
     """
     readable = Repo.objects.visible_to(access.principal)
     targets = link_targets([(access.repo, html) for html in texts], base, readable)
@@ -68,9 +66,7 @@ def link_targets(
     texts: Iterable[Text], base: str, repos: RepoQuerySet
 ) -> dict[tuple[int, str], LinkTarget]:
     """The targets of the references in these texts, by the id of the text's repository and the
-    reference text. `repos`: the other repositories that references may lead to.
-
-    One query, and one before it if there are references to other repositories.
+    reference text. `repos`: the other repositories that references may lead to. One or two queries.
     """
     distinct = dict.fromkeys(
         (repo, reference) for repo, html in texts for reference in markdown.references(html)
@@ -106,9 +102,7 @@ def _key_of(repo: Repo, reference: Reference, others: dict[str, Repo]) -> Key | 
 
 
 def _names(keys: Collection[Key]) -> dict[Key, str]:
-    """The username, the kind of the thread, or the full name of the commit, for each key that
-    exists; one query.
-    """
+    """The username, the kind of thread, or the full commit of each key that exists; one query."""
     people, commits = ([key for key in keys if key[0] == table] for table in ("person", "commit"))
     numbers: Numbers = defaultdict(set)
     for table, repo, name in keys:
@@ -131,7 +125,6 @@ def _names(keys: Collection[Key]) -> dict[Key, str]:
 def _link_target(
     repo: Repo, reference: Reference, others: dict[str, Repo], name: str, base: str
 ) -> LinkTarget:
-    """The target of a reference, from its value in `_names`."""
     if reference.username:
         return LinkTarget(f"{base}/users/{name}")
     if reference.commit:
@@ -142,9 +135,7 @@ def _link_target(
 
 
 def _repos_by_path(repos: RepoQuerySet, paths: Collection[str]) -> dict[str, Repo]:
-    """The repositories among these that have one of these paths, by path in lower case; one
-    query.
-    """
+    """The repositories among these with one of these paths, by path in lower case; one query."""
     condition = Q()
     for path in islice(paths, REPOS_MAX):
         kind, owner, slug = path.split("/")
@@ -175,10 +166,8 @@ class ParsedTarget:
 
 
 def check_links(access: RepoAccess, thread: Thread, links: Sequence[dict[str, str]]) -> None:
-    """422 `link_target_not_found` if a link of a reply in this thread has a target that does not
-    exist, or that the caller may not read.
-
-    One query each for repositories, threads and replies, and one git process for each repository
+    """422 `link_target_not_found` for a link in this thread with a target that does not exist, or
+    that the caller may not read. At most three queries, and one git process for each repository
     with commits.
     """
     checked = [
@@ -187,7 +176,8 @@ def check_links(access: RepoAccess, thread: Thread, links: Sequence[dict[str, st
         if link["kind"] in CHECKED_KINDS and not rules.is_web_address(link["target"])
     ]
     targets = _parse_targets(access, thread, checked)
-    if targets is None or not _all_exist(targets):
+    checks = (_threads_exist, _replies_exist, _commits_exist)
+    if targets is None or not all(exist(targets) for exist in checks):
         text = "links: A target is not there, or you may not read it."
         raise Invalid("link_target_not_found", text)
 
@@ -217,30 +207,19 @@ def _parsed_target(kind: str, repo: Repo, match: re.Match[str], thread: Thread) 
     return ParsedTarget(kind, repo, int(match["name"]))
 
 
-def _all_exist(targets: list[ParsedTarget]) -> bool:
-    return _threads_exist(targets) and _replies_exist(targets) and _commits_exist(targets)
-
-
 def _threads_exist(targets: list[ParsedTarget]) -> bool:
     threads = [target for target in targets if target.kind in {"thread", "pull"}]
     numbers: Numbers = defaultdict(set)
     for target in threads:
         numbers[target.repo.pk].add(target.number)
     rows = _threads(numbers).values_list("repo", "number", "kind") if numbers else []
-    kinds = {(repo, number): kind for repo, number, kind in rows}
-    for target in threads:
-        kind = kinds.get((target.repo.pk, target.number))
-        if kind is None or (target.kind == "pull" and kind != ThreadKind.PULL):
-            return False
-    return True
+    kinds = {(repo, number): {kind, "thread"} for repo, number, kind in rows}
+    return all(target.kind in kinds.get((target.repo.pk, target.number), ()) for target in threads)
 
 
 def _replies_exist(targets: list[ParsedTarget]) -> bool:
-    replies = {
-        (target.repo.pk, target.number, target.reply)
-        for target in targets
-        if target.kind == "reply"
-    }
+    found = [target for target in targets if target.kind == "reply"]
+    replies = {(target.repo.pk, target.number, target.reply) for target in found}
     condition = Q()
     for repo, number, reply in replies:
         condition |= Q(thread__repo=repo, thread__number=number, number=reply)

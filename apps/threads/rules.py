@@ -44,10 +44,8 @@ def word_problem(word: str) -> str | None:
 
 
 def link_problem(kind: str, target: str) -> str | None:
-    """The problem with the form of a link target; None for a valid target.
-
-    Every kind accepts a web address, and kinds other than those of `TARGETS` accept any text.
-    `references.check_links` checks that the target exists.
+    """The problem with the form of a link target; None for a valid one, and for unknown kinds.
+    Every kind accepts a web address. `references.check_links` checks that the target exists.
     """
     if kind not in TARGETS or is_web_address(target):
         return None
@@ -108,10 +106,9 @@ def check_deletable(thread: Thread, level: Level) -> None:
 
 
 def find_parent(thread: Thread, number: int | None) -> Reply | None:
-    """The parent of a new reply; None for a reply to the thread itself.
+    """The parent of a new reply; None for a reply to the thread itself. The caller has the lock.
 
-    Errors: 422 `parent_reply_not_found`, `reply_too_deep`, 409 `parent_reply_deleted`. The caller
-    holds the thread's lock.
+    422 `parent_reply_not_found`, `reply_too_deep`, 409 `parent_reply_deleted`.
     """
     if number is None:
         return None

@@ -132,9 +132,7 @@ class LinkRecord(RecordSerializer):
 
 
 class ReplyRecord(RecordSerializer):
-    """A live reply, with all fields, or the placeholder of a deleted reply, without the optional
-    fields.
-    """
+    """A live reply, or the placeholder of a deleted one, without the optional fields."""
 
     number = serializers.IntegerField()
     parent_reply_number = serializers.IntegerField(required=False)
@@ -229,9 +227,7 @@ def thread_record(row: Sequence[Any], repo: Repo | RepoPath, base: str) -> dict[
 
 
 def replies_of(thread: Thread) -> dict[str, Any]:
-    """The fields that `WholeThread` adds: the first replies in tree order, and whether there are
-    more.
-    """
+    """The fields that `WholeThread` adds."""
     rows, truncated = queries.first_replies(thread, REPLIES_MAX, BODIES_MAX)
     return {
         "replies": [reply_record(row, thread.number) for row in rows],
@@ -258,9 +254,7 @@ def shown_replies(
     numbers: Mapping[int, Collection[int]],
 ) -> dict[tuple[int, int], dict[str, Any]]:
     """The records of the replies with these numbers that readers see, by thread id and number.
-
-    Each record has `to`: the username of the author of its parent; None without a parent, or if
-    the parent is deleted. Two queries.
+    `to`: the username of the author of its parent, if it is not deleted. Two queries.
     """
     rows = Reply.objects.filter(queries.named_replies(numbers), thread__deleted_at=None)
     rows = rows.filter(queries.SHOWN)
@@ -284,13 +278,11 @@ def shown_replies(
 def add_html(
     access: RepoAccess, base: str, records: Sequence[dict[str, Any]], *sources: StoredHtml
 ) -> None:
-    """Add `body_html` to records of one repository, with links that the caller may follow.
+    """Add `body_html` to records of one repository, with links that the caller may follow. Renders
+    bodies of which `sources` have no current HTML. At most two queries, and those of `urls`.
 
-    Renders the bodies that `sources` have no current HTML of. At most two queries, and those of
-    `references.urls`.
-
-    All records together get at most `HTML_MAX` bytes, the first records first. HTML that exceeds
-    this is None, and links that exceed it stay text.
+    The records get at most `HTML_MAX` bytes, the first ones first. HTML beyond is None; links stay
+    text.
     """
     stored = stored_html(records, sources)
     left = HTML_MAX
@@ -332,9 +324,7 @@ class StoredHtml:
     """The path from a row to the row with `body_html`, such as `thread__`."""
 
     def read(self, uuids: Collection[UUID], longest: int) -> QuerySet[Any, Any]:
-        """Uuid, number of characters, and HTML; only HTML that the current renderer made, and None
-        for HTML of more than `longest` characters.
-        """
+        """Uuid, size and HTML by the current renderer, None beyond `longest` characters."""
         html = f"{self.via}body_html"
         short = When(html_size__lte=longest, then=F(html))
         current = {"uuid__in": uuids, f"{self.via}html_version": markdown.VERSION}
@@ -363,7 +353,6 @@ def stored_html(
 def _read_all(
     sources: Sequence[StoredHtml], uuids: Sequence[UUID], longest: int
 ) -> dict[UUID, tuple[int, str | None]]:
-    """The sizes and HTML from all sources, by uuid; one query."""
     first, *others = (source.read(uuids, longest) for source in sources)
     rows = first.union(*others, all=True) if others else first
     return {uuid: (size, html) for uuid, size, html in rows}

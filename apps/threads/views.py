@@ -16,19 +16,11 @@ from apps.core.query import QuerySerializer, TextParameter
 from apps.core.statements import values_of
 from apps.core.views import ApiViewSet
 from apps.repos.access import RepoScoped
-from apps.threads import actions
+from apps.threads import actions, queries
 from apps.threads.filters import NARROW, CrossRepoThreadFilterSet, ThreadFilterSet
 from apps.threads.models import LISTED, REPLY_ROW, THREAD_ROW, Reply, Thread
 from apps.threads.pagination import CrossRepoList, CrossRepoPagination, CrossRepoRow
-from apps.threads.queries import (
-    Participants,
-    get_reply,
-    get_thread,
-    list_replies,
-    list_reply_versions,
-    list_thread_versions,
-    list_threads,
-)
+from apps.threads.queries import get_reply, get_thread
 from apps.threads.serializers import (
     CreateReply,
     CreateThread,
@@ -111,9 +103,8 @@ class CrossRepoThreadViewSet(CrossRepoViewSet):
         The threads of pulls are left out. `next` leads to older activity and `previous` to newer.
         """
         page, base = self.page(THREAD_ROW.values()), self.base_url
-        return self.get_paginated_response(
-            [thread_record(row.values, row.repo, base) for row in page]
-        )
+        records = [thread_record(row.values, row.repo, base) for row in page]
+        return self.get_paginated_response(records)
 
 
 class ThreadViewSet(BodyViewSet):
@@ -140,15 +131,13 @@ class ThreadViewSet(BodyViewSet):
     @operation(Level.READ, response=ThreadRecord, query=RenderQuery)
     def list(self) -> Response:
         """List threads, newest first, without the threads of pulls."""
-        repo, base = self.repo, self.base_url
-        page = self.page_of(list_threads(repo), lambda row: thread_record(row, repo, base))
-        return self.page_with_html(page)
+        rows, repo, base = queries.list_threads(self.repo), self.repo, self.base_url
+        return self.page_with_html(self.page_of(rows, lambda row: thread_record(row, repo, base)))
 
     @operation(Level.READ, request=CreateThread, response=ThreadRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Open a thread."""
-        thread = actions.create_thread(access=self.access, **self.validated_data)
-        return self.record(thread)
+        return self.record(actions.create_thread(access=self.access, **self.validated_data))
 
     @operation(Level.READ, response=WholeThread, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
@@ -202,7 +191,7 @@ class ParticipantViewSet(RepoScoped):
     @operation(Level.READ, response=ParticipantRecord)
     def list(self) -> Response:
         """List the participants: the author, then everybody with a live reply, oldest first."""
-        return self.get_paginated_response(self.paginate(Participants(self.thread)))
+        return self.get_paginated_response(self.paginate(queries.Participants(self.thread)))
 
 
 class ReplyViewSet(BodyViewSet):
@@ -225,9 +214,8 @@ class ReplyViewSet(BodyViewSet):
     @operation(Level.READ, response=ReplyRecord, query=RenderQuery)
     def list(self) -> Response:
         """List the replies in the order of their tree."""
-        number = self.thread.number
-        page = self.page_of(list_replies(self.thread), lambda row: reply_record(row, number))
-        return self.page_with_html(page)
+        rows, number = queries.list_replies(self.thread), self.thread.number
+        return self.page_with_html(self.page_of(rows, lambda row: reply_record(row, number)))
 
     @operation(
         Level.READ,
@@ -299,7 +287,7 @@ class ThreadVersionViewSet(VersionViewSet):
     """…/threads/{number}/versions"""
 
     def load_objects(self) -> None:
-        self.versions = list_thread_versions(get_thread(self.repo, self.kwargs["number"]))
+        self.versions = queries.list_thread_versions(get_thread(self.repo, self.kwargs["number"]))
 
     @operation(Level.READ, response=ThreadVersionRecord, query=RenderQuery)
     def list(self) -> Response:
@@ -324,7 +312,7 @@ class ReplyVersionViewSet(VersionViewSet):
         reply = get_reply(thread, self.kwargs["reply_number"], shown=False)
         if reply.is_deleted and not self.principal.is_staff:
             raise Missing("reply", reply.number, "this thread")
-        self.versions = list_reply_versions(reply)
+        self.versions = queries.list_reply_versions(reply)
 
     @operation(Level.READ, response=ReplyVersionRecord, query=RenderQuery)
     def list(self) -> Response:

@@ -16,8 +16,7 @@ def with_upstream(make, folder):
     things = with_people(make, folder)
     upstream = make.repo(things["acme"], "api", by=things["alice"], visibility="public")
     clone = Clone(folder / "upstream", upstream, things["alice"])
-    clone.commit("main", {"README": "one\n"})
-    clone.push("main")
+    clone.push_commit("main", {"README": "one\n"})
     return things | {"upstream": upstream}
 
 
@@ -39,8 +38,7 @@ def with_clone(make, folder):
     clone = Clone(folder / "fork", fork, things["carol"])
     clone.git("fetch", "--quiet", str(fork.git.path), "main:refs/seen/base")
     clone.git("checkout", "--quiet", "-B", "main", "refs/seen/base")
-    clone.commit("topic", {"arch": "open\n"}, onto="main")
-    clone.push("topic")
+    clone.push_commit("topic", {"arch": "open\n"}, onto="main")
     return things | {"clone": clone}
 
 

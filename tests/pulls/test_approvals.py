@@ -25,14 +25,6 @@ def merge_url(pull: Pull) -> str:
 
 
 @pytest.fixture
-def protection(make, pull, alice):
-    """`main` is protected and names no approvers. A clone's push is not refused, because it
-    bypasses the check.
-    """
-    return make.protection(pull.repo, by=alice)
-
-
-@pytest.fixture
 def approved(make, pull, protection, bob):
     """bob's approval of the pull's first head."""
     return make.review(pull, by=bob)
@@ -47,9 +39,7 @@ def blockers(api, bob):
 def test_a_head_with_two_bases_that_undoes_a_fix_is_not_what_was_approved(
     api, clone, pull, approved, blockers, alice
 ):
-    """The head's patch against one of its two merge bases equals the approved patch, but merging
-    the head reverts the fix.
-    """
+    """Against one merge base, its patch equals the approved one; but merging it reverts the fix."""
     begin = clone.sha("main")
     fix = clone.commit("main", {"lock": "1\n"})
     text = commit_of(clone, {"side": "1\n"}, onto=begin, parents=(begin,))
@@ -84,56 +74,45 @@ def commit_of(clone, files, *, onto, parents):
 def test_a_hunk_that_is_moved_between_equal_lines_is_not_what_was_approved(
     make, clone, protection, pull, blockers, alice, bob
 ):
-    clone.commit("main", {"f.py": FUNCTIONS})
-    clone.push("main")
+    clone.push_commit("main", {"f.py": FUNCTIONS})
     first, _, second = FUNCTIONS.partition("def two")
     allowed = first.replace("    d()", "    check()\n    d()") + "def two" + second
     moved = first + "def two" + second.replace("    d()", "    check()\n    d()")
-    clone.commit("topic", {"f.py": allowed}, onto="main")
-    clone.push("topic")
+    clone.push_commit("topic", {"f.py": allowed}, onto="main")
     topic = make.pull(clone.repo, by=alice, source="topic")
     make.review(topic, by=bob)
     assert blockers(topic) == []
-    clone.commit("topic", {"f.py": moved}, onto="main")
-    clone.push("topic")
+    clone.push_commit("topic", {"f.py": moved}, onto="main")
     assert blockers(topic) == APPROVED
 
 
 def test_an_approval_survives_changed_line_numbers(make, clone, protection, blockers, alice, bob):
     lines = [f"{number}\n" for number in range(20)]
-    clone.commit("main", {"f": "".join(lines)})
-    clone.push("main")
+    clone.push_commit("main", {"f": "".join(lines)})
     changed = [*lines[:15], "new\n", *lines[16:]]
-    clone.commit("topic", {"f": "".join(changed)}, onto="main")
-    clone.push("topic")
+    clone.push_commit("topic", {"f": "".join(changed)}, onto="main")
     topic = make.pull(clone.repo, by=alice, source="topic")
     make.review(topic, by=bob)
-    clone.commit("main", {"f": "".join(["first\n", *lines])})
-    clone.push("main")
+    clone.push_commit("main", {"f": "".join(["first\n", *lines])})
     assert blockers(topic) == []
-    clone.commit("topic", {"f": "".join(["first\n", *changed])}, onto="main")
-    clone.push("topic")
+    clone.push_commit("topic", {"f": "".join(["first\n", *changed])}, onto="main")
     assert blockers(topic) == []
 
 
 def test_an_approved_commit_that_conflicts_now_approves_no_resolution(
     clone, pull, approved, blockers
 ):
-    clone.commit("main", {"arch": "shut\n"})
-    clone.push("main")
+    clone.push_commit("main", {"arch": "shut\n"})
     assert blockers(pull) == ["merge_conflict"]  # the head is the approved commit
-    clone.commit("feature", {"arch": "open\n"}, onto="main")
-    clone.push("feature")
+    clone.push_commit("feature", {"arch": "open\n"}, onto="main")
     assert blockers(pull) == APPROVED
 
 
 def test_what_a_target_has_taken_in_meanwhile_decides(clone, pull, approved, blockers):
     """The two commits first give equal results, and different ones after a push to the target."""
-    clone.commit("feature", {"arch": "open\n", "lock": "1\n"}, onto="main")
-    clone.push("feature")
+    clone.push_commit("feature", {"arch": "open\n", "lock": "1\n"}, onto="main")
     assert blockers(pull) == APPROVED
-    clone.commit("main", {"lock": "1\n"})
-    clone.push("main")
+    clone.push_commit("main", {"lock": "1\n"})
     assert blockers(pull) == []
 
 
@@ -141,14 +120,11 @@ def test_it_is_asked_again_under_the_lock_of_the_merge(
     api, clone, pull, approved, last_moment, alice
 ):
     """A push to the target, between the plan of a merge and its end, changes its result."""
-    clone.commit("feature", {"arch": "open\n", "lock": "1\n"}, onto="main")
-    clone.push("feature")
-    clone.commit("main", {"lock": "1\n"})
-    clone.push("main")
+    clone.push_commit("feature", {"arch": "open\n", "lock": "1\n"}, onto="main")
+    clone.push_commit("main", {"lock": "1\n"})
 
     def unlock() -> None:
-        clone.commit("main", {"gate": "1\n"}, onto=pull.base_sha)
-        clone.push("main")
+        clone.push_commit("main", {"gate": "1\n"}, onto=pull.base_sha)
 
     last_moment(unlock)
     before = clone.repo.git.ref("refs/heads/main")
@@ -162,12 +138,10 @@ def test_an_approved_commit_stays_however_often_the_branch_is_forced(
 ):
     commit = pull.head_sha
     for text in ("1\n", "2\n"):
-        clone.commit("feature", {"other": text}, onto="main")
-        clone.push("feature")
+        clone.push_commit("feature", {"other": text}, onto="main")
     clone.server("-c", "gc.pruneExpire=now", "gc", "--prune=now", "--quiet")
     assert clone.repo.git.has_commit(commit)
-    clone.commit("feature", {"arch": "open\n"}, onto="main", message="the same again")
-    clone.push("feature")
+    clone.push_commit("feature", {"arch": "open\n"}, onto="main", message="the same again")
     assert blockers(pull) == []
 
 
@@ -184,14 +158,11 @@ def test_a_commit_that_has_gone_approves_nothing(clone, pull, approved, blockers
 
 
 def test_a_closed_pull_whose_base_has_gone_shows_its_reviews(api, clone, pull, approved, alice):
-    clone.commit("feature", {"other": "1\n"})
-    clone.push("feature")
-    clone.commit("main", {"x": "1\n"})
-    clone.push("main")
+    clone.push_commit("feature", {"other": "1\n"})
+    clone.push_commit("main", {"x": "1\n"})
     api(alice).put(f"{paths.pull(pull)}/status", status="closed").gives()
     base = Pull.objects.get().base_sha
-    clone.commit("main", {"y": "1\n"}, onto="main~1")
-    clone.push("main")
+    clone.push_commit("main", {"y": "1\n"}, onto="main~1")
     clone.server("gc", "--prune=now", "--quiet")
     assert not clone.repo.git.has_commit(base)
     [shown] = api(alice).get(paths.reviews(pull)).gives()["results"]
@@ -203,8 +174,7 @@ def test_a_review_that_git_cannot_compare_is_shown_as_stale(api, make, clone, pu
     """git has the reviewed commit but not its tree, and fails. Other reviews are not affected."""
     make.review(pull, by=bob, status="commented")
     tree = clone.git("rev-parse", f"{pull.head_sha}^{{tree}}")
-    clone.commit("feature", {"other": "1\n"})
-    clone.push("feature")
+    clone.push_commit("feature", {"other": "1\n"})
     make.review(Pull.objects.get(), by=alice, status="commented")
     (clone.repo.git.path / "objects" / tree[:2] / tree[2:]).unlink()
     shown = api(alice).get(paths.reviews(pull)).gives()["results"]
@@ -238,8 +208,7 @@ def test_a_push_of_another_commit_says_who_pushed_and_of_the_same_one_does_not(
     clone.push(f":{branch}")
     clone.push(branch)
     assert blockers(pull) == APPROVED
-    clone.commit(branch, {"more": "1\n"})
-    clone.push(branch)
+    clone.push_commit(branch, {"more": "1\n"})
     api(bob).post(paths.reviews(pull), status="approved").gives(201)
     assert blockers(pull) == []
     pull.refresh_from_db()
@@ -247,16 +216,14 @@ def test_a_push_of_another_commit_says_who_pushed_and_of_the_same_one_does_not(
 
 
 def test_a_rebase_with_another_result_is_refused_by_a_code_of_its_own(api, make, clone, alice):
-    clone.commit("main", {"t": "1\n"})
-    clone.push("main")
+    clone.push_commit("main", {"t": "1\n"})
     begin = clone.git("rev-parse", "main~1")
     one = clone.commit("topic", {"x": "1\n"}, onto=begin)
     files = {"x": "1\n", "t": "1\n", "evil": "1\n"}
     text = commit_of(clone, files, onto=begin, parents=(one, clone.sha("main")))
     clone.git("update-ref", "refs/heads/topic", clone.store("commit", text))
     clone.push("topic")
-    clone.commit("main", {"u": "1\n"})
-    clone.push("main")
+    clone.push_commit("main", {"u": "1\n"})
     topic = make.pull(clone.repo, by=alice, source="topic")
     record = api(alice).get(f"{paths.pull(topic)}/protection").gives()
     assert record["allowed_strategies"] == ["merge", "squash"]
@@ -267,8 +234,7 @@ def test_a_rebase_with_another_result_is_refused_by_a_code_of_its_own(api, make,
 
 def test_a_review_of_another_head_than_was_seen_is_refused(api, clone, pull, bob):
     seen = pull.head_sha
-    clone.commit("feature", {"arch": "ajar\n"})
-    clone.push("feature")
+    clone.push_commit("feature", {"arch": "ajar\n"})
     address = paths.reviews(pull)
     api(bob).post(f"{address}?expected_head_sha=feature", status="approved").fails(
         422, "validation_failed"
@@ -308,8 +274,7 @@ def test_the_blockers_are_the_same_in_the_record_and_in_the_merge(
     if git == "branch_missing":
         clone.push(":feature")
     if git == "merge_conflict":
-        clone.commit("main", {"arch": "shut\n"})
-        clone.push("main")
+        clone.push_commit("main", {"arch": "shut\n"})
     if git == "nothing_to_merge":
         clone.commit("feature", {}, onto="main~0")
         Pull.objects.update(head_sha=clone.sha("main"), commit_count=0)

@@ -31,12 +31,10 @@ def work() -> int:
 def test_a_conflict_is_told_of_the_tips_that_the_pull_has(pull, clone):
     assert stored(pull) == (None, True)
     assert work() == 1 and stored(pull) == (False, False)
-    clone.commit("main", {"arch": "shut\n"})
-    clone.push("main")
+    clone.push_commit("main", {"arch": "shut\n"})
     assert stored(pull) == (None, True)
     assert work() == 1 and stored(pull) == (True, False)
-    clone.commit("feature", {"arch": "shut\n"})
-    clone.push("feature")
+    clone.push_commit("feature", {"arch": "shut\n"})
     assert stored(pull) == (None, True)
     assert work() == 1 and stored(pull) == (False, False)
 
@@ -64,8 +62,7 @@ def test_a_pull_of_a_busy_target_keeps_its_turn_when_the_target_moves_again(
     other = make.pull(clone.repo, by=alice, source="other")
     answered: list[int] = []
     for number in range(2):
-        clone.commit("main", {"README": f"Renovated {number} times.\n"})
-        clone.push("main")
+        clone.push_commit("main", {"README": f"Renovated {number} times.\n"})
         assert jobs.check_next_conflict()
         answered += Pull.objects.filter(has_conflict=False).values_list("pk", flat=True)
     assert sorted(answered) == sorted([pull.pk, other.pk])
@@ -75,16 +72,14 @@ def test_a_pull_that_git_could_not_tell_of_is_asked_about_at_once_when_its_tips_
     for branch in ("main", "feature"):
         later = timezone.now() + dt.timedelta(minutes=10)
         Pull.objects.update(has_conflict=None, conflict_due_at=later)
-        clone.commit(branch, {f"more of {branch}": "\n"})
-        clone.push(branch)
+        clone.push_commit(branch, {f"more of {branch}": "\n"})
         assert work() == 1 and stored(pull) == (False, False)
 
 
 def test_nothing_is_asked_of_a_pull_that_lacks_a_branch_until_it_comes(make, clone, alice):
     pull = make.pull(clone.repo, by=alice, source="later")
     assert stored(pull) == (None, False) and work() == 0
-    clone.commit("later", {"arch": "open\n"}, onto="main")
-    clone.push("later")
+    clone.push_commit("later", {"arch": "open\n"}, onto="main")
     assert work() == 1 and stored(pull) == (False, False)
     clone.push(":later")
     assert work() == 0 and stored(pull) == (False, False)

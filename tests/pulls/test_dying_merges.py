@@ -11,12 +11,12 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from apps.events.models import Event
-from apps.git.run import run_git
 from apps.idempotency.models import KeyedRequest
 from apps.pulls.models import MergeAttempt
 from apps.repos.models import PushJournal
 from tests.dying import dying_at
 from tests.pulls import paths, push_hook
+from tests.pulls.test_merge_races import commits
 
 pytestmark = pytest.mark.slow
 KEY = "8e03978e-40d5-43dd-bc93-6894a57f9324"
@@ -32,16 +32,11 @@ def merge_url(pull):
     return f"{paths.pull(pull)}/merge"
 
 
-def commits(repo):
-    return int(run_git(repo.git.path, "rev-list", "--count", "refs/heads/main").word)
-
-
 @pytest.mark.parametrize("strategy", ["merge", pytest.param("rebase", marks=pytest.mark.once)])
 def test_wherever_its_process_dies_it_merges_once(api, make, clone, alice, strategy):
     clone.git("branch", "base", "main")
     for number in count(1):
-        head = clone.commit(f"feature-{number}", {f"arch-{number}": "open\n"}, onto="base")
-        clone.push(f"feature-{number}")
+        head = clone.push_commit(f"feature-{number}", {f"arch-{number}": "open\n"}, onto="base")
         pull = make.pull(clone.repo, by=alice, source=f"feature-{number}")
         before, wanted = commits(clone.repo), {"merge_strategy": strategy}
         with dying_at(number) as death:
@@ -69,9 +64,7 @@ def test_wherever_its_process_dies_it_merges_once(api, make, clone, alice, strat
 
 @pytest.fixture
 def failing(settings):
-    """The rows of the next merge cannot be written after its ref has moved; `settle` writes them at
-    once.
-    """
+    """The rows of the next merge cannot be written after its ref has moved, but by `settle`."""
     settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.push_hook"]
     push_hook.failing.append(OperationalError("the disk is full"))
     yield
@@ -88,11 +81,8 @@ def test_a_merge_that_was_made_although_it_failed_is_found_by_its_key(api, pull,
 
 def test_a_merge_by_somebody_else_or_in_another_way_is_not_the_one(api, pull, alice, bob):
     """The repeated request is refused, because another merge came first."""
-    url, squash, rebase = (
-        merge_url(pull),
-        {"merge_strategy": "squash"},
-        {"merge_strategy": "rebase"},
-    )
+    url = merge_url(pull)
+    squash, rebase = ({"merge_strategy": word} for word in ("squash", "rebase"))
     asked = [(bob, squash), (alice, rebase), (alice, squash)]
     for person, body in asked:
         with dying_at('INSERT INTO "pulls_mergeattempt"'):
@@ -119,7 +109,6 @@ def test_a_merge_that_another_is_making_is_not_refused_for_good(api, pull, alice
 def test_what_stands_in_the_way_is_the_first_answer_until_another_key_asks(api, clone, make, alice):
     pull = make.pull(clone.repo, by=alice, source="later")
     api(alice).post_once(KEY, merge_url(pull)).fails(409, "branch_missing")
-    clone.commit("later", {"arch": "open\n"}, onto="main")
-    clone.push("later")
+    clone.push_commit("later", {"arch": "open\n"}, onto="main")
     api(alice).post_once(KEY, merge_url(pull)).fails(409, "branch_missing")
     api(alice).post_once("another", merge_url(pull)).gives()

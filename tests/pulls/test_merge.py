@@ -6,7 +6,9 @@ import pytest
 
 from apps.accounts.actions import sign_up
 from apps.accounts.principal import ANONYMOUS
+from apps.events.models import Event
 from apps.git import run
+from apps.repos.models import PushJournal
 from apps.site.models import SiteSettings
 from tests.factories import UserFactory
 from tests.gitclient import Clone
@@ -35,11 +37,8 @@ def test_a_merge_answers_what_it_has_done(api, pull, alice, events, strategy):
     assert answer == {"merged": True, "target_sha_before": before["base_sha"]} | {
         name: after[name] for name in answer if name not in {"merged", "target_sha_before"}
     }
-    assert (after["status"], after["merge_strategy"], after["merged_by_username"]) == (
-        "merged",
-        strategy,
-        "alice",
-    )
+    how = (after["status"], after["merge_strategy"], after["merged_by_username"])
+    assert how == ("merged", strategy, "alice")
     assert after["head_sha"] == before["head_sha"]
     assert recorded[0].data["after"] == after["merge_commit_sha"] == pull.repo.branch_sha("main")
     assert (recorded[1].actor, recorded[1].number, recorded[1].title) == (alice, 1, "Add an arch")
@@ -63,8 +62,7 @@ def test_squash_makes_one_commit_by_the_author_with_the_others_named(
     carla.display_name = "Carla Cook"
     carla.save()
     clone.commit("feature", {"a": "1"}, onto="main", email="carla@example.org")
-    clone.commit("feature", {"b": "2"}, email="dan@example.org")
-    clone.push("feature")
+    clone.push_commit("feature", {"b": "2"}, email="dan@example.org")
     pull = make.pull(clone.repo, by=carla, title="Two\nthings  at once")
     api(sam).post(merge_url(pull), merge_strategy="squash").gives()
     ours = "sam <sam@users.noreply.code.example.org>"
@@ -78,23 +76,19 @@ def test_squash_makes_one_commit_by_the_author_with_the_others_named(
 
 def test_an_address_that_is_in_no_commit_stays_private(api, make, clone, alice):
     carla = UserFactory.create(username="carla", email="carla@example.org")
-    clone.commit("feature", {"a": "1"}, onto="main")
-    clone.push("feature")
+    clone.push_commit("feature", {"a": "1"}, onto="main")
     pull = make.pull(clone.repo, by=carla)
     api(alice).post(merge_url(pull), merge_strategy="squash").gives()
     assert log(clone, "-1", "main")[0][1] == "carla <carla@users.noreply.localhost>"
 
 
 def test_an_address_that_is_not_confirmed_is_no_author(api, make, clone, alice):
-    """A person who signs up with another person's address cannot author commits in that person's
-    name.
-    """
+    """A sign-up with another person's address cannot author commits in that person's name."""
     SiteSettings.load()
     SiteSettings.objects.update(signups_require_invite=False)
     wanted = {"username": "mallory", "email": "dan@example.org", "password": "first horse battery"}
     mallory = sign_up(principal=ANONYMOUS, invite=None, **wanted)
-    clone.commit("feature", {"a": "1"}, onto="main", email="dan@example.org")
-    clone.push("feature")
+    clone.push_commit("feature", {"a": "1"}, onto="main", email="dan@example.org")
     pull = make.pull(clone.repo, by=mallory)
     api(alice).post(merge_url(pull), merge_strategy="squash").gives()
     assert log(clone, "-1", "main")[0][1] == "mallory <mallory@users.noreply.localhost>"
@@ -114,19 +108,16 @@ def test_rebase_replays_each_commit_and_keeps_its_author(api, make, clone, alice
 
 
 def test_fast_forward_makes_no_commit_and_needs_a_linear_history(api, make, clone, alice):
-    clone.commit("feature", {"a": "1"}, onto="main")
-    clone.push("feature")
+    clone.push_commit("feature", {"a": "1"}, onto="main")
     pull = make.pull(clone.repo, by=alice)
-    clone.commit("main", {"b": "2"})
-    clone.push("main")
+    clone.push_commit("main", {"b": "2"})
     forward = {"merge_strategy": "fast_forward"}
     api(alice).post(merge_url(pull), **forward).fails(409, "fast_forward_impossible")
-    head = clone.commit("feature", {"a": "1"}, onto="main")
-    clone.push("feature")
+    head = clone.push_commit("feature", {"a": "1"}, onto="main")
     assert api(alice).post(merge_url(pull), **forward).gives()["merge_commit_sha"] == head
 
 
-def test_a_conflict_names_its_paths(api, pull, clone, alice, events):
+def test_a_conflict_names_its_paths_and_leaves_nothing_behind(api, pull, clone, alice, events):
     clone.commit("main", {"arch": "shut\n", "gate": "shut\n", "fine": "x"})
     clone.commit("feature", {"gate": "open\n"})
     clone.push("main", "feature")
@@ -136,11 +127,13 @@ def test_a_conflict_names_its_paths(api, pull, clone, alice, events):
         answer.fails(409, "merge_conflict")
         assert answer.json["conflict_paths"] == ["arch", "gate"], strategy
     assert api(alice).get(paths.pull(pull)).gives()["status"] == "open"
+    assert pull.repo.git.ref("refs/heads/main") == pull.repo.branch_sha("main") == clone.sha("main")
+    assert not pull.repo.journal.exists()
+    assert not type(pull).objects.filter(attempt__isnull=False).exists()
 
 
 def test_unrelated_histories_conflict_without_paths(api, make, clone, alice):
-    clone.commit("island", {"a": "1"})
-    clone.push("island")
+    clone.push_commit("island", {"a": "1"})
     pull = make.pull(clone.repo, by=alice, source="island")
     answer = api(alice).post(merge_url(pull), merge_strategy="merge")
     answer.fails(409, "merge_conflict")
@@ -156,8 +149,7 @@ def test_there_may_be_nothing_to_merge(api, make, clone, alice):
 
 def test_a_head_that_has_moved_is_not_merged_unseen(api, pull, clone, alice):
     seen = pull.head_sha
-    head = clone.commit("feature", {"window": "1"})
-    clone.push("feature")
+    head = clone.push_commit("feature", {"window": "1"})
     api(alice).post(merge_url(pull, "abc")).fails(422, "validation_failed")
     refused = api(alice).post(merge_url(pull, seen)).fails(409, "head_changed")
     assert head in refused
@@ -178,8 +170,7 @@ def test_the_first_blocker_is_the_error_and_all_are_told(api, make, pull, clone,
     api(alice).put(url, status="draft").gives()
     said = api(alice).post(merge_url(branchless)).fails(409, "pull_is_draft")
     assert "branch_missing: There is no branch later." in said
-    clone.commit("main", {"arch": "shut\n"})
-    clone.push("main")
+    clone.push_commit("main", {"arch": "shut\n"})
     api(alice).put(f"{paths.pull(pull)}/status", status="closed").gives()
     closed = api(alice).post(merge_url(pull))
     assert "merge_conflict: " in closed.fails(409, "pull_closed")
@@ -210,16 +201,6 @@ def test_a_body_that_is_none_is_refused(api, pull, alice):
     api(alice).send("POST", merge_url(pull), unknown).fails(422, "unknown_field")
 
 
-def test_a_refused_merge_leaves_nothing_behind(api, pull, clone, alice):
-    clone.commit("main", {"arch": "shut\n"})
-    clone.push("main")
-    main = pull.repo.branch_sha("main")
-    api(alice).post(merge_url(pull)).fails(409, "merge_conflict")
-    assert pull.repo.git.ref("refs/heads/main") == main
-    assert not pull.repo.journal.exists()
-    assert not type(pull).objects.filter(attempt__isnull=False).exists()
-
-
 def test_what_was_asked_before_the_lock_is_not_asked_again(api, pull, alice, settings):
     """One git process runs under the lock, `update-ref`; the statistics are read before."""
     settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.push_hook"]
@@ -227,3 +208,31 @@ def test_what_was_asked_before_the_lock_is_not_asked_again(api, pull, alice, set
     push_hook.preparing.append(lambda: before.append(run.spawned))
     api(alice).post(merge_url(pull)).gives()
     assert before == [run.spawned - 1]
+
+
+# A disk that shows an older value of a ref
+
+
+@pytest.fixture
+def disk_is_behind(clone, pull):
+    """The last push of main was acknowledged, but the disk shows the old value; both values."""
+    before = clone.head("main")
+    clone.push_commit("main", {"gate": "1"})
+    last = clone.head("main")
+    clone.server("update-ref", "refs/heads/main", before)
+    return before, last
+
+
+@pytest.mark.parametrize("strategy", ["merge", "squash", "rebase"])
+def test_a_merge_on_a_disk_that_lies_takes_no_commit_from_the_target(
+    api, pull, clone, disk_is_behind, alice, strategy
+):
+    before, last = disk_is_behind
+    events, url = Event.objects.count(), f"{paths.pull(pull)}/merge"
+    api(alice).post(url, merge_strategy=strategy).fails(503, "unavailable")
+    assert clone.repo.git.ref("refs/heads/main") == before
+    assert clone.repo.branch_sha("main") == last
+    assert (Event.objects.count(), PushJournal.objects.count()) == (events, 0)
+    clone.server("update-ref", "refs/heads/main", last)
+    api(alice).post(url, merge_strategy=strategy).gives()
+    assert clone.repo.git.is_ancestor(last, clone.repo.branch_sha("main"))

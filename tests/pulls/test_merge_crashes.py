@@ -17,14 +17,11 @@ from apps.pulls.actions import merge_pull, merging
 from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.models import PushJournal
 from apps.repos.pushes import open_journal
+from tests.dying import Killed
 from tests.principals import access_of
 from tests.pulls import paths, push_hook
 
 pytestmark = pytest.mark.slow
-
-
-class Killed(BaseException):
-    """The process has died here."""
 
 
 def die():
@@ -285,9 +282,7 @@ def test_a_ref_that_stays_locked_is_no_defect(api, pull, clone, alice, caplog):
 
 
 def overtake(clone, times):
-    """Let a push to the target come first in each of the next attempts of a merge, and before each
-    `settle` between them.
-    """
+    """Let pushes to the target come first in each next attempt of a merge, and in `settle`."""
     for number in range(2 * times - 1):
         clone.commit("main", {"gate": str(number)})
         push_hook.preparing.insert(0, pusher(clone, clone.git("rev-parse", "main")))

@@ -15,20 +15,13 @@ from apps.git.merge import build
 from apps.pulls.actions import merging
 from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.models import PushJournal
+from tests.dying import Killed
 from tests.principals import access_of
 from tests.pulls import paths
 from tests.races import Aside
 from tests.server import PATIENCE
 
 PULLS, CLIENTS = 24, 8
-
-
-@pytest.fixture
-def second(make, clone, alice):
-    """Another pull into `main`."""
-    clone.commit("topic", {"gate": "open\n"}, onto="main")
-    clone.push("topic")
-    return make.pull(clone.repo, by=alice, source="topic")
 
 
 def begin_merge(pull, by, seconds=60, *, is_built=True):
@@ -71,9 +64,7 @@ def test_a_merge_with_an_earlier_place_waits_for_one_that_has_stored_its_plan(
 
 
 def check_place_is_kept(pull):
-    """The row delays no other merge, and no push takes it for a merge that died. It keeps its
-    position.
-    """
+    """The row keeps its position, but delays no other merge, and is no dead merge to pushes."""
     kept = MergeAttempt.objects.get(pull=pull)
     assert kept.queued_at is not None
     assert kept.leased_until <= timezone.now()
@@ -94,8 +85,7 @@ def test_a_merge_refused_for_its_turn_goes_before_one_that_came_later_when_it_re
     ahead = begin_merge(pull, alice)
     refuse_for_its_turn(api, second, alice, monkeypatch)
     ahead.delete()
-    clone.commit("third", {"roof": "flat\n"}, onto="main")
-    clone.push("third")
+    clone.push_commit("third", {"roof": "flat\n"}, onto="main")
     begin_merge(make.pull(clone.repo, by=alice, source="third"), alice)
     monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
     api(alice).post(f"{paths.pull(second)}/merge").gives()
@@ -109,8 +99,7 @@ def test_a_place_is_kept_for_a_minute_for_the_same_person_and_the_same_strategy(
     ahead = begin_merge(pull, alice)
     refuse_for_its_turn(api, second, bob, monkeypatch)
     ahead.delete()
-    clone.commit("third", {"roof": "flat\n"}, onto="main")
-    clone.push("third")
+    clone.push_commit("third", {"roof": "flat\n"}, onto="main")
     begin_merge(make.pull(clone.repo, by=alice, source="third"), alice)
     if change == "time":
         before = timezone.now() - dt.timedelta(seconds=61)
@@ -176,8 +165,7 @@ def test_the_next_merge_refused_removes_places_that_were_kept_for_a_minute(
     api, make, pull, second, clone, alice, monkeypatch
 ):
     begin_merge(pull, alice)
-    clone.commit("third", {"roof": "flat\n"}, onto="main")
-    clone.push("third")
+    clone.push_commit("third", {"roof": "flat\n"}, onto="main")
     third = make.pull(clone.repo, by=alice, source="third")
     begin_merge(third, alice, seconds=-61)
     refuse_for_its_turn(api, second, alice, monkeypatch)
@@ -189,8 +177,7 @@ def test_a_merge_refused_for_its_turn_is_told_to_wait_for_those_ahead(
 ):
     """The estimate assumes that each merge ahead takes as long to build as this one."""
     begin_merge(pull, alice)
-    clone.commit("third", {"roof": "flat\n"}, onto="main")
-    clone.push("third")
+    clone.push_commit("third", {"roof": "flat\n"}, onto="main")
     begin_merge(make.pull(clone.repo, by=alice, source="third"), alice)
     seconds = [0.0]
 
@@ -216,8 +203,7 @@ def test_a_merge_goes_on_when_the_one_ahead_has_ended(api, pull, second, clone, 
     def instead_of_sleeping(seconds):
         looks.append(seconds)
         if len(looks) == 3:
-            clone.commit("main", {"wall": "high\n"})
-            clone.push("main")
+            clone.push_commit("main", {"wall": "high\n"})
             ahead.delete()
 
     monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
@@ -268,10 +254,6 @@ def test_a_merge_that_waits_has_stored_no_plan(api, pull, second, alice, monkeyp
     monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
     api(alice).post(f"{paths.pull(second)}/merge").gives()
     assert seen == [(True, None, None)]
-
-
-class Killed(BaseException):
-    """The process has died here."""
 
 
 def test_a_merge_that_dies_while_it_waits_leaves_a_place_that_expires(
@@ -338,8 +320,7 @@ def test_a_merge_is_built_anew_in_its_turn_only_if_there_is_time(
     ahead, seconds = begin_merge(pull, alice), [0.0]
 
     def instead_of_sleeping(_):
-        clone.commit("main", {"wall": "high\n"})
-        clone.push("main")
+        clone.push_commit("main", {"wall": "high\n"})
         ahead.delete()
         seconds[0] = merging.MERGE_SECONDS + 1
 

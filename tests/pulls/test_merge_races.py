@@ -10,8 +10,8 @@ from apps.events.models import Event as Recorded
 from apps.git.run import run_git
 from apps.pulls.actions import create_review, update_review
 from apps.pulls.models import MergeAttempt, Pull
-from apps.repos.actions import add_approver, remove_approver
-from apps.repos.models import PushJournal
+from apps.repos.actions import remove_approver
+from apps.repos.models import Approver, PushJournal
 from tests.principals import access_of
 from tests.pulls import paths
 from tests.races import codes, together
@@ -51,8 +51,7 @@ def test_of_two_merges_of_a_pull_one_wins_and_one_commit_is_made(
 def test_pulls_into_one_target_are_merged_side_by_side(api, make, clone, alice):
     pulls = []
     for number in range(3):
-        clone.commit(f"topic-{number}", {f"file-{number}": "x"}, onto="main")
-        clone.push(f"topic-{number}")
+        clone.push_commit(f"topic-{number}", {f"file-{number}": "x"}, onto="main")
         pulls.append(make.pull(clone.repo, by=alice, source=f"topic-{number}"))
     urls, caller = [f"{paths.pull(pull)}/merge" for pull in pulls], api(alice)
     answers = together(*(lambda u=url: caller.post(u) for url in urls))
@@ -110,8 +109,7 @@ def test_pushes_and_changes_of_their_pull_never_wait_for_each_other(api, pull, c
     def pushes():
         try:
             for number in range(4):
-                clone.commit("feature", {"window": str(number)})
-                clone.push("feature", by=bob)
+                clone.push_commit("feature", {"window": str(number)}, by=bob)
         finally:
             pushed.set()
 
@@ -131,22 +129,17 @@ def test_pushes_and_changes_of_their_pull_never_wait_for_each_other(api, pull, c
     check_settled(pull.repo)
 
 
-def by_dismissal(pull, review, approver, alice, bob):
-    return lambda: update_review(
-        access=access_of(alice, pull.repo), review=review, status="dismissed"
-    )
+def by_dismissal(pull, review, alice, bob):
+    update_review(access=access_of(alice, pull.repo), review=review, status="dismissed")
 
 
-def by_removal(pull, review, approver, alice, bob):
-    return lambda: remove_approver(
-        access=access_of(alice, approver.protection.repo), approver=approver
-    )
+def by_removal(pull, review, alice, bob):
+    approver = Approver.objects.select_related("protection__repo").get(user=bob)
+    remove_approver(access=access_of(alice, approver.protection.repo), approver=approver)
 
 
-def by_another_word(pull, review, approver, alice, bob):
-    return lambda: create_review(
-        access=access_of(bob, pull.repo), pull=pull, status="changes_requested"
-    )
+def by_another_word(pull, review, alice, bob):
+    create_review(access=access_of(bob, pull.repo), pull=pull, status="changes_requested")
 
 
 @pytest.mark.parametrize("withdrawn", [by_dismissal, by_removal, by_another_word])
@@ -154,11 +147,11 @@ def test_a_merge_is_before_the_loss_of_its_approval_or_is_refused(
     api, make, pull, alice, bob, sam, withdrawn
 ):
     protection = make.protection(pull.repo, by=alice, approver=bob)
-    add_approver(access=access_of(alice, protection.repo), protection=protection, user=sam)
-    review, approver = make.review(pull, by=bob), protection.approvers.get(user=bob)
+    make.approver(protection, sam)
+    review = make.review(pull, by=bob)
     caller, url = api(alice), f"{paths.pull(pull)}/merge"
     again = Pull.objects.select_related("repo").get()
-    merged, _ = together(lambda: caller.post(url), withdrawn(again, review, approver, alice, bob))
+    merged, _ = together(lambda: caller.post(url), lambda: withdrawn(again, review, alice, bob))
     kinds = list(Recorded.objects.order_by("id").values_list("kind", flat=True)[6:])
     lost = next(place for place, kind in enumerate(kinds) if kind in LOSSES)
     if merged.status == 200:

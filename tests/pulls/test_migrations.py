@@ -13,12 +13,9 @@ from tests.migrations import as_of
 def test_older_reviews_count_where_it_is_known_that_somebody_else_pushed(
     make, clone, pull, alice, bob, sam
 ):
-    """A review counts if it is of the head and if another person is known to have pushed that.
-    Reviews of older heads do not count, nor reviews of a head without a known pusher.
-    """
+    """Reviews of older heads do not count, nor reviews of a head without a known pusher."""
     make.review(pull, by=sam, body="of an older head")
-    clone.commit("feature", {"gate": "1\n"})
-    clone.push("feature")
+    clone.push_commit("feature", {"gate": "1\n"})
     make.review(pull, by=alice, body="by the pusher")
     make.review(pull, by=bob, body="by another")
     clone.push("feature:topic")

@@ -13,12 +13,6 @@ REASON = "Pushed the approved commit, or nobody knows who did."
 
 
 @pytest.fixture
-def protection(make, pull, alice):
-    """`main` is protected and names no approvers: everybody with write access may approve."""
-    return make.protection(pull.repo, by=alice)
-
-
-@pytest.fixture
 def approvals(api, alice):
     """`approvals(pull)`: the number that count, the reason against each, and the blockers."""
 
@@ -32,8 +26,7 @@ def approvals(api, alice):
 
 def push(clone, by, *, message):
     """Force-push the same change to `feature` in a new commit, which gives the same result."""
-    clone.commit("feature", {"arch": "ajar\n"}, onto="main", message=message)
-    clone.push("feature", by=by)
+    clone.push_commit("feature", {"arch": "ajar\n"}, onto="main", message=message, by=by)
 
 
 def test_who_has_pushed_a_commit_does_not_approve_it_by_another_head_of_the_same_result(
@@ -73,8 +66,7 @@ def test_a_commit_of_which_nobody_knows_who_pushed_it_is_approved_by_nobody_for_
     """The reviewer may have pushed the head."""
     Pull.objects.update(head_pushed_by=None)
     make.review(Pull.objects.select_related("repo").get(), by=bob)
-    clone.commit("feature", {"arch": "open\n"}, onto="main", message="the same by sam")
-    clone.push("feature", by=sam)
+    clone.push_commit("feature", {"arch": "open\n"}, onto="main", message="the same by sam", by=sam)
     assert approvals(pull) == (0, [REASON], ["approval_required"])
 
 

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from types import SimpleNamespace
 
 import pytest
+from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import ApiToken, User
 from apps.git.merge import Strategy
 from apps.pulls.actions import create_review, delete_review, update_review
 from apps.pulls.models import MergeAttempt
-from apps.repos.actions import (
-    add_approver,
-    create_protection,
-    remove_approver,
-    update_protection,
-)
-from apps.repos.models import Approver
+from apps.repos.actions import add_approver, create_protection, remove_approver, update_protection
+from apps.repos.models import Approver, Repo
+from apps.teams.models import Member, Role, Team
 from tests.principals import access_of
 from tests.pulls import paths
 
 MERGE = "/merge"
-
-
-@pytest.fixture
-def protection(make, pull, alice):
-    """`main` is protected and names no approvers."""
-    return make.protection(pull.repo, by=alice)
 
 
 def test_nobody_merges_without_an_approval_and_with_one_those_who_may(
@@ -111,8 +103,7 @@ def test_the_head_that_was_seen_holds_for_every_strategy(
 
 def test_all_blockers_are_named_in_their_order(api, make, pull, clone, protection, alice, bob):
     make.review(pull, by=bob, status="changes_requested")
-    clone.commit("main", {"arch": "shut\n"})
-    clone.push("main")
+    clone.push_commit("main", {"arch": "shut\n"})
     url = paths.pull(pull) + MERGE
     answer = api(alice).post(url)
     said = answer.fails(409, "merge_conflict")
@@ -157,15 +148,14 @@ def test_the_head_that_was_not_seen_is_named_before_the_approval_that_is_missing
 
 
 def test_a_list_whose_people_are_gone_counts_nobody(api, make, pull, protection, alice, bob, sam):
-    add_approver(access=access_of(alice, protection.repo), protection=protection, user=sam)
+    make.approver(protection, sam)
     User.objects.filter(pk=sam.pk).update(is_active=False)
     make.review(pull, by=bob)
     api(alice).post(paths.pull(pull) + MERGE).fails(409, "approval_required")
 
 
 def pushed_over(clone, by):
-    clone.commit("feature", {"window": "1"})
-    clone.push("feature", by=by)
+    clone.push_commit("feature", {"window": "1"}, by=by)
 
 
 LAST = {
@@ -241,13 +231,11 @@ def test_an_approval_that_is_dismissed_last_merges_by_no_strategy(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(api, reviewed, last_moment):
+def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(
+    api, make, reviewed, last_moment
+):
     for person in (reviewed.bob, reviewed.sam):
-        add_approver(
-            access=access_of(reviewed.alice, reviewed.protection.repo),
-            protection=reviewed.protection,
-            user=person,
-        )
+        make.approver(reviewed.protection, person)
     approver = Approver.objects.get(user=reviewed.bob)
     last_moment(
         lambda: remove_approver(
@@ -270,3 +258,47 @@ def test_a_rebase_at_the_last_moment_keeps_the_approval(api, reviewed, last_mome
     last_moment(rebase)
     merged = api(reviewed.alice).post(paths.pull(reviewed.pull) + MERGE).gives()
     assert merged["head_sha"] != reviewed.pull.head_sha
+
+
+# Access that is lost at the last moment
+
+LOST = {
+    "the role is lowered": (
+        lambda bob: Member.objects.filter(user=bob).update(role=Role.VIEWER),
+        "role_required",
+    ),
+    "the role is lost": (lambda bob: Member.objects.filter(user=bob).delete(), "forbidden"),
+    "the team is deactivated": (lambda bob: Team.objects.update(is_active=False), "team_inactive"),
+    "the repository is archived": (
+        lambda bob: Repo.objects.update(is_archived=True),
+        "repo_archived",
+    ),
+    "the token is revoked": (
+        lambda bob: ApiToken.objects.filter(user=bob).update(revoked_at=timezone.now()),
+        "not_authenticated",
+    ),
+    "the token expires": (
+        lambda bob: ApiToken.objects.filter(user=bob).update(
+            expires_at=timezone.now() - dt.timedelta(seconds=1)
+        ),
+        "not_authenticated",
+    ),
+    "the account is closed": (
+        lambda bob: User.objects.filter(pk=bob.pk).update(is_active=False),
+        "not_authenticated",
+    ),
+}
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_merge_needs_its_access_until_the_end(api, make, pull, bob, last_moment, events, lost):
+    lose, code = LOST[lost]
+    Repo.objects.update(visibility="private")
+    pull.repo.visibility = "private"
+    make.review(pull, by=bob)
+    last_moment(lambda: lose(bob))
+    with events():
+        assert api(bob).post(f"{paths.pull(pull)}/merge").json["error"] == code
+    assert pull.repo.git.ref("refs/heads/main") == pull.repo.branch_sha("main") == pull.base_sha
+    assert not pull.repo.journal.exists()
+    assert not MergeAttempt.objects.exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from apps.git import run
 from tests.pulls import paths
 
 
@@ -17,12 +16,6 @@ def test_a_pull_is_read(api, bare_pull, carol):
 def test_a_thread_is_no_pull(api, make, open_repo, carol):
     thread = make.thread(open_repo, by=carol)
     api(carol).get(f"{paths.pulls(open_repo)}/{thread.number}").fails(404, "not_found")
-
-
-def test_a_read_runs_no_git(api, pull, alice):
-    before = run.spawned
-    assert api(alice).get(paths.pull(pull)).gives()["commit_count"] == 1
-    assert run.spawned == before
 
 
 def test_its_author_changes_a_pull(api, bare_pull, carol, alice, events):

@@ -50,10 +50,8 @@ def applied(clone, base, diff):
 def test_the_diff_makes_the_tree_of_the_head_from_the_merge_base(pull, clone, alice, text):
     base = clone.sha("main")
     files = {"README": "A place\r\nto meet.", "binary": "\0\1" * 99, "empty": "", "café": "é\n"}
-    head = clone.commit("feature", files)
-    clone.push("feature")
-    clone.commit("main", {"gate": "1\n"})
-    clone.push("main")
+    head = clone.push_commit("feature", files)
+    clone.push_commit("main", {"gate": "1\n"})
     diff = text(alice, f"{paths.pull(pull)}/diff")
     assert applied(clone, base, diff) == clone.git("rev-parse", f"{head}^{{tree}}")
     assert b"gate" not in diff
@@ -62,8 +60,7 @@ def test_the_diff_makes_the_tree_of_the_head_from_the_merge_base(pull, clone, al
 def test_the_diff_of_a_version_stays_what_it_was(api, pull, clone, alice, text):
     url = f"{paths.pull(pull)}/diff"
     first = text(alice, url)
-    clone.commit("feature", {"window": "1\n"}, onto="main")
-    clone.push("feature")
+    clone.push_commit("feature", {"window": "1\n"}, onto="main")
     second = text(alice, url)
     assert (b"window" in second, b"arch" in second) == (True, False)
     api(alice).post(f"{paths.pull(pull)}/merge").gives()
@@ -72,14 +69,10 @@ def test_the_diff_of_a_version_stays_what_it_was(api, pull, clone, alice, text):
 
 
 def test_the_patches_are_the_commits_oldest_first(pull, clone, alice, text):
-    clone.commit("feature", {"window": "1\n"}, message="add a window")
-    clone.push("feature")
+    clone.push_commit("feature", {"window": "1\n"}, message="add a window")
     mails = text(alice, f"{paths.pull(pull)}/patch")
     subjects = [line for line in mails.splitlines() if line.startswith(b"Subject: ")]
-    assert subjects == [
-        b"Subject: [PATCH 1/2] add an arch",
-        b"Subject: [PATCH 2/2] add a window",
-    ]
+    assert subjects == [b"Subject: [PATCH 1/2] add an arch", b"Subject: [PATCH 2/2] add a window"]
     first = text(alice, f"{paths.pull(pull)}/patch?version=1")
     assert b"Subject: [PATCH] add an arch" in first and b"window" not in first
 

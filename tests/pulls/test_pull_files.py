@@ -12,8 +12,8 @@ from apps.git import run
 from apps.git.run import LIMITS, Limits
 from apps.pulls import versions
 from apps.pulls.models import PullVersion, VersionContents
+from tests.git.stand_ins import failing_git
 from tests.pulls import paths
-from tests.pulls.failing import no_git
 
 LISTS = ("files", "commits", "versions")
 
@@ -44,11 +44,9 @@ def url(pull):
 
 
 def test_the_files_are_those_between_merge_base_and_head(api, pull, clone, alice, url):
-    clone.commit("main", {"gate": "1\n"})
-    clone.push("main")
+    clone.push_commit("main", {"gate": "1\n"})
     base = clone.git("rev-parse", "main~1:README")
-    head = clone.commit("feature", {"README": "Another place.\n", "café": "au lait\n"})
-    clone.push("feature")
+    head = clone.push_commit("feature", {"README": "Another place.\n", "café": "au lait\n"})
     page = api(alice).get(f"{url}/files").gives()
     assert (page["version"], page["changed_files"], page["files_truncated"]) == (2, 3, False)
     assert page["is_rebased"] is None
@@ -82,8 +80,7 @@ def test_paths_that_are_not_utf_8_are_whole_in_base64(api, make, clone, alice):
 
 
 def test_all_pages_have_every_file_once(api, pull, clone, alice, url):
-    clone.commit("feature", {f"file-{number}": "x\n" for number in range(249)})
-    clone.push("feature")
+    clone.push_commit("feature", {f"file-{number}": "x\n" for number in range(249)})
     listed = pages(api(alice), f"{url}/files?per_page=100")
     assert [len(page["results"]) for page in listed] == [100, 100, 50]
     every = [name for page in listed for name in names(page)]
@@ -96,19 +93,16 @@ def test_all_pages_have_every_file_once(api, pull, clone, alice, url):
 
 
 def test_pages_do_not_shift_under_a_push(api, pull, clone, alice, url):
-    second = clone.commit("feature", {"window": "1\n"})
-    clone.push("feature")
+    second = clone.push_commit("feature", {"window": "1\n"})
     first = [api(alice).get(f"{url}/{name}?per_page=1").gives() for name in LISTS[:2]]
-    clone.commit("feature", {"README": "Another.\n"}, onto="main")
-    clone.push("feature")
+    clone.push_commit("feature", {"README": "Another.\n"}, onto="main")
     rest = [api(alice).get(row["next"]).gives() for row in first]
     assert names(rest[0]) == ["window"]
     assert [row["sha"] for row in rest[1]["results"]] == [second]
 
 
 def test_of_more_than_three_thousand_files_the_first_are_listed(api, pull, clone, alice, url):
-    clone.commit("feature", {f"file-{number:04}": "x\n" for number in range(3_004)})
-    clone.push("feature")
+    clone.push_commit("feature", {f"file-{number:04}": "x\n" for number in range(3_004)})
     listed = pages(api(alice), f"{url}/files?per_page=100")
     assert {(page["changed_files"], page["files_truncated"]) for page in listed} == {(3_005, True)}
     every = [name for page in listed for name in names(page)]
@@ -118,8 +112,7 @@ def test_of_more_than_three_thousand_files_the_first_are_listed(api, pull, clone
 
 
 def test_patches_are_shown_thirty_at_a_time(api, pull, clone, alice, url):
-    clone.commit("feature", {"binary": "\0", **{f"file-{n}": f"{n}\n" for n in range(40)}})
-    clone.push("feature")
+    clone.push_commit("feature", {"binary": "\0", **{f"file-{n}": f"{n}\n" for n in range(40)}})
     listed = pages(api(alice), f"{url}/files?patch=true&per_page=100")
     assert [len(page["results"]) for page in listed] == [30, 12]
     by_name = {row["path"]: row for page in listed for row in page["results"]}
@@ -132,8 +125,7 @@ def test_patches_are_shown_thirty_at_a_time(api, pull, clone, alice, url):
 
 
 def test_commits_are_listed_oldest_first(api, pull, clone, alice, url):
-    second = clone.commit("feature", {"window": "1\n"}, message="add a window\n\nA small one.")
-    clone.push("feature")
+    second = clone.push_commit("feature", {"window": "1\n"}, message="add a window\n\nA small one.")
     page = api(alice).get(f"{url}/commits").gives()
     assert (page["version"], page["commit_count"], page["commits_truncated"]) == (2, 2, False)
     assert [row["sha"] for row in page["results"]] == [pull.head_sha, second]
@@ -160,8 +152,7 @@ def test_a_version_stays_what_it_was(api, pull, clone, alice, url):
 
     read_all_pushes()
     before = of_first()
-    clone.commit("feature", {"window": "1\n"}, onto="main")
-    clone.push("feature")
+    clone.push_commit("feature", {"window": "1\n"}, onto="main")
     assert of_first() == before
     [window] = api(alice).get(f"{url}/files").gives()["results"]
     assert window["path"] == "window"
@@ -174,12 +165,9 @@ def test_a_version_stays_what_it_was(api, pull, clone, alice, url):
 def test_between_two_versions_are_the_files_that_differ_between_their_heads(
     api, pull, clone, alice, url
 ):
-    clone.commit("feature", {"window": "1\n"})
-    clone.push("feature")
-    clone.commit("main", {"gate": "wide\n"})
-    clone.push("main")
-    clone.commit("feature", {"arch": "shut\n"}, onto="main")
-    clone.push("feature")
+    clone.push_commit("feature", {"window": "1\n"})
+    clone.push_commit("main", {"gate": "wide\n"})
+    clone.push_commit("feature", {"arch": "shut\n"}, onto="main")
     page = api(alice).get(f"{url}/files?from=1&version=2").gives()
     assert (names(page), page["is_rebased"], page["version"]) == (["window"], False, 2)
     page = api(alice).get(f"{url}/files?from=2&patch=true").gives()
@@ -206,14 +194,13 @@ def test_what_is_no_number_of_a_version_is_refused(api, pull, alice, url, query)
 # Without git
 
 
-def test_all_of_it_is_read_without_git(api, pull, clone, alice, url, tmp_path):
-    clone.commit("feature", {"window": "1\n"})
-    clone.push("feature")
+def test_all_of_it_is_read_without_git(api, pull, clone, alice, url, tmp_path, monkeypatch):
+    clone.push_commit("feature", {"window": "1\n"})
     asked = [*(f"{url}/{name}" for name in LISTS), f"{url}/files?version=1"]
     texts = [f"{url}/diff", f"{url}/patch", f"{url}/patch?version=1"]
     kept = [f"{url}/files?patch=true", f"{url}/files?from=1", *texts, *asked]
     tags = {address: raw(api(alice), address).headers["ETag"] for address in kept}
-    with no_git(tmp_path):
+    with failing_git(tmp_path, monkeypatch):
         for address in asked:
             assert api(alice).get(address).gives()["results"], address
         for address, tag in tags.items():
@@ -223,8 +210,7 @@ def test_all_of_it_is_read_without_git(api, pull, clone, alice, url, tmp_path):
 
 def test_what_was_pushed_since_is_no_304(api, pull, clone, alice, url):
     tags = {name: api(alice).get(f"{url}/{name}").header("ETag") for name in LISTS}
-    clone.commit("feature", {"window": "1\n"})
-    clone.push("feature")
+    clone.push_commit("feature", {"window": "1\n"})
     for name, tag in tags.items():
         assert api(alice).send("GET", f"{url}/{name}", headers={"If-None-Match": tag}).status == 200
 
@@ -265,8 +251,7 @@ def test_a_push_whose_contents_take_git_too_long_has_a_version_that_says_so(
 ):
     with monkeypatch.context() as impatient:
         impatient.setitem(LIMITS, "log", Limits(output=10))
-        clone.commit("feature", {"window": "1\n"})
-        clone.push("feature")
+        clone.push_commit("feature", {"window": "1\n"})
         assert api(alice).get(url).gives()["changed_files"] == 2
         last = api(alice).get(f"{url}/versions").gives()["results"][1]
         assert (last["version"], last["changed_files"], last["commit_count"]) == (2, None, None)

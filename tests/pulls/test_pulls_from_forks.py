@@ -14,19 +14,12 @@ from apps.repos.rules import ZERO
 from apps.teams.models import Team
 from tests.factories import MemberFactory, TeamFactory
 from tests.gitclient import Clone
-from tests.prepared_data import given
-from tests.pulls import forks, push_hook
+from tests.pulls import push_hook
 from tests.pulls.forks import body, opened
 from tests.races import Aside
 from tests.server import PATIENCE
 
-
-@pytest.fixture
-def builds():
-    return forks.BUILDS
-
-
-upstream, fork = given("upstream"), given("fork")
+pytestmark = pytest.mark.usefixtures("upstream")
 
 
 @pytest.mark.parametrize("source", ["carol:topic", "users/carol:topic", "Carol:topic"])
@@ -59,8 +52,7 @@ def test_what_is_absent_and_what_is_hidden_is_refused_alike(api, upstream, fork,
 
 
 def test_a_branch_of_a_fork_may_have_the_name_of_its_target(api, upstream, clone, carol):
-    head = clone.commit("main", {"more": "yes\n"})
-    clone.push("main")
+    head = clone.push_commit("main", {"more": "yes\n"})
     made, _ = opened(api, upstream, carol, "carol:main")
     expected = ("main", "main", head)
     assert (made["source_branch"], made["target_branch"], made["head_sha"]) == expected
@@ -74,16 +66,14 @@ def test_a_second_pull_of_the_same_branch_of_the_same_fork_is_refused(
     again = api(carol).post(f"{upstream.api_path}/pulls", **body("users/carol:topic"))
     again.fails(409, "pull_already_exists")
     own = Clone(tmp_path / "own", upstream, alice)
-    own.commit("topic", {"x": "y\n"})
-    own.push("topic")
+    own.push_commit("topic", {"x": "y\n"})
     api(carol).post(f"{upstream.api_path}/pulls", **body("topic")).gives(201)
 
 
 def test_a_pull_follows_the_pushes_to_the_fork(api, upstream, clone, pull, carol, events):
     made, address = pull
-    head = clone.commit("topic", {"arch": "wide open\n"})
     with events("branch-pushed", "pull-pushed") as recorded:
-        clone.push("topic")
+        head = clone.push_commit("topic", {"arch": "wide open\n"})
     now = api(carol).get(address).gives()
     assert (now["head_sha"], now["commit_count"]) == (head, 2)
     assert recorded[0].repo_id == clone.repo.pk
@@ -105,9 +95,8 @@ def test_a_pull_may_be_opened_before_its_branch_is_pushed_to_the_fork(
     assert made["head_sha"] is None
     clone = Clone(tmp_path / "fork", fork, carol)
     clone.git("fetch", "--quiet", str(fork.git.path), "main:refs/seen/base")
-    head = clone.commit("later", {"a": "b\n"}, onto="refs/seen/base")
     with events("branch-created", "pull-pushed"):
-        clone.push("later")
+        head = clone.push_commit("later", {"a": "b\n"}, onto="refs/seen/base")
     assert api(carol).get(address).gives()["head_sha"] == head
 
 
@@ -152,8 +141,7 @@ def test_a_fork_is_pushed_to_while_its_upstreams_store_is_away_and_merging_bring
 def test_a_push_that_git_refuses_leaves_the_kept_head(api, upstream, clone, pull, carol):
     """Otherwise people would fetch and review another commit than the pull shows."""
     made, _ = pull
-    other = clone.commit("other", {"trap": "set\n"}, onto="topic")
-    clone.push("other")
+    other = clone.push_commit("other", {"trap": "set\n"}, onto="topic")
     kept = f"refs/pull/{made['number']}/head"
     upstream.git.update_ref(kept, made["head_sha"], upstream.git.ref(kept) or ZERO)
     stale = (f"{BRANCHES}topic", "1" * 40, other)
@@ -219,8 +207,7 @@ def test_a_closed_pull_follows_nothing_and_stands_at_its_branch_when_reopened(
 ):
     made, address = pull
     api(carol).put(f"{address}/status", status="closed").gives()
-    head = clone.commit("topic", {"arch": "ajar\n"})
-    clone.push("topic")
+    head = clone.push_commit("topic", {"arch": "ajar\n"})
     assert api(carol).get(address).gives()["head_sha"] == made["head_sha"]
     assert api(carol).put(f"{address}/status", status="open").gives()["head_sha"] == head
     assert Pull.objects.get().head_pushed_by == carol
@@ -232,8 +219,7 @@ def test_who_pushed_a_head_to_the_upstream_does_not_approve_its_copy(
     """Otherwise people could approve their own work through a fork in between."""
     bobs = Clone(tmp_path / "bobs", upstream, bob)
     bobs.git("fetch", "--quiet", str(upstream.git.path), "main:refs/seen/base")
-    bobs.commit("arch", {"arch": "open\n"}, onto="refs/seen/base")
-    bobs.push("arch")
+    bobs.push_commit("arch", {"arch": "open\n"}, onto="refs/seen/base")
     api(carol).post(f"{upstream.api_path}/forks").gives(201)
     jobs.make_next_fork()
     _, address = opened(api, upstream, carol, "carol:arch")
@@ -253,8 +239,7 @@ def test_an_approval_is_of_what_the_fork_changes_now(
     clone.push("topic")
     record = api(alice).get(f"{address}/protection").gives()
     assert (record["approval_count"], record["blocked_reasons"]) == (1, [])
-    clone.commit("topic", {"window": "1\n"})
-    clone.push("topic")
+    clone.push_commit("topic", {"window": "1\n"})
     api(alice).post(f"{address}/merge").fails(409, "approval_required")
 
 
@@ -291,27 +276,16 @@ def test_a_push_to_a_fork_asks_git_no_more_for_many_pulls_than_for_one(api, upst
 
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("reopens", [False, True])
 def test_a_pull_that_is_opened_while_its_fork_is_pushed_to_has_the_new_head(
-    api, upstream, clone, carol, settings
+    api, upstream, clone, carol, settings, reopens
 ):
-    head = clone.commit("topic", {"arch": "wide open\n"})
     opening = Aside(lambda: opened(api, upstream, carol))
-    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.push_hook"]
-    push_hook.applying.append(opening.begin)
-    clone.push("topic")
-    opening.join(timeout=PATIENCE)
-    assert Pull.objects.get().head_sha == head
-
-
-@pytest.mark.slow
-@pytest.mark.django_db(transaction=True)
-def test_a_pull_that_is_reopened_while_its_fork_is_pushed_to_has_the_new_head(
-    api, upstream, clone, pull, carol, settings
-):
-    _, address = pull
-    api(carol).put(f"{address}/status", status="closed").gives()
+    if reopens:
+        _, address = opened(api, upstream, carol)
+        api(carol).put(f"{address}/status", status="closed").gives()
+        opening = Aside(lambda: api(carol).put(f"{address}/status", status="open").gives())
     head = clone.commit("topic", {"arch": "wide open\n"})
-    opening = Aside(lambda: api(carol).put(f"{address}/status", status="open").gives())
     settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.push_hook"]
     push_hook.applying.append(opening.begin)
     clone.push("topic")
@@ -326,15 +300,13 @@ def test_a_push_to_a_fork_changes_no_repository_that_takes_no_changes(
     made, address = pull
     MemberFactory.create(team=upstream.owner_team, user=carol, viewer=True)
     set_open(upstream, closed, False)
-    tip = clone.commit("topic", {"arch": "wide\n"})
     with events("branch-pushed"):
-        clone.push("topic")
+        tip = clone.push_commit("topic", {"arch": "wide\n"})
     kept = api(alice).get(address).gives()
     assert (kept["head_sha"], kept["source_moved"]) == (made["head_sha"], True)
     assert not upstream.git.has_commit(tip)
     set_open(upstream, closed, True)
-    further = clone.commit("topic", {"arch": "wider\n"})
-    clone.push("topic")
+    further = clone.push_commit("topic", {"arch": "wider\n"})
     moved = api(alice).get(address).gives()
     assert (moved["head_sha"], moved["source_moved"]) == (further, False)
 

@@ -12,18 +12,10 @@ from apps.repos import jobs
 from apps.repos.actions import create_fork
 from apps.repos.models import CommitPush, Fork, Ref, Repo
 from tests.gitclient import Clone
-from tests.prepared_data import given
 from tests.principals import access_of, space_access_of
-from tests.pulls import forks
 from tests.pulls.forks import opened
 
-
-@pytest.fixture
-def builds():
-    return forks.BUILDS
-
-
-upstream, fork, clone = given("upstream"), given("fork"), given("clone")
+pytestmark = pytest.mark.usefixtures("upstream")
 
 
 def pushers(repo, *shas):

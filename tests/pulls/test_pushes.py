@@ -15,9 +15,8 @@ def fresh(pull):
 
 def test_the_push_that_creates_the_branch_fills_the_pull_in(make, clone, alice, bob, events):
     pull = make.pull(clone.repo, by=alice)
-    head = clone.commit("feature", {"a": "1"}, onto="main")
     with events("branch-created", "pull-pushed") as recorded:
-        clone.push("feature", by=bob)
+        head = clone.push_commit("feature", {"a": "1"}, onto="main", by=bob)
     after = fresh(pull)
     assert (after.head_sha, after.base_sha) == (head, clone.repo.branch_sha("main"))
     assert (after.commit_count, after.changed_files, after.head_pushed_by) == (1, 1, bob)
@@ -31,9 +30,8 @@ def test_a_push_moves_every_pull_of_the_branch_by_number(make, pull, clone, alic
     other = make.pull(clone.repo, by=bob, target="release")
     draft = make.pull(clone.repo, by=bob, target="next")
     Pull.objects.filter(pk=draft.pk).update(status="draft")
-    head = clone.commit("feature", {"window": "1"})
     with events("branch-pushed", *["pull-pushed"] * 3) as recorded:
-        clone.push("feature", by=bob)
+        head = clone.push_commit("feature", {"window": "1"}, by=bob)
     assert [event.number for event in recorded[1:]] == [1, 2, 3]
     assert [fresh(row).head_sha for row in (pull, other, draft)] == [head] * 3
     assert fresh(pull).updated_at > pull.updated_at
@@ -41,9 +39,8 @@ def test_a_push_moves_every_pull_of_the_branch_by_number(make, pull, clone, alic
 
 
 def test_a_target_that_moves_is_followed_in_silence(pull, clone, events):
-    base = clone.commit("main", {"gate": "1"})
     with events("branch-pushed"):
-        clone.push("main")
+        base = clone.push_commit("main", {"gate": "1"})
     after = fresh(pull)
     assert (after.base_sha, after.head_sha) == (base, pull.head_sha)
     assert (after.status, after.updated_at) == ("open", pull.updated_at)
@@ -67,9 +64,7 @@ rewinds main.
 
 @pytest.mark.slow
 def test_figures_stay_true_whatever_the_target_brings(make, pull, clone, alice):
-    """Pushes of another pull's commits, of the pull's own base, of unrelated commits, and a
-    rewritten history.
-    """
+    """Commits of another pull, of the own base, unrelated ones, and a rewritten history."""
     clone.commit("stacked", {"roof": "1"}, onto="feature")
     clone.commit("aside", {"garden": "1"}, onto="main")
     clone.commit("crossed", {"garden": "2"}, onto="aside")
@@ -97,8 +92,7 @@ def test_figures_stay_true_whatever_the_target_brings(make, pull, clone, alice):
 def test_a_busy_target_asks_git_no_more_often(make, clone, alice):
     spent = []
     for number in range(6):
-        clone.commit(f"topic-{number}", {f"file-{number}": "x"}, onto="main~0")
-        clone.push(f"topic-{number}")
+        clone.push_commit(f"topic-{number}", {f"file-{number}": "x"}, onto="main~0")
         make.pull(clone.repo, by=alice, source=f"topic-{number}")
         clone.commit("main", {"gate": str(number)})
         before = run.spawned
@@ -111,10 +105,7 @@ def test_a_busy_target_asks_git_no_more_often(make, clone, alice):
 def test_a_head_outlives_its_branch(
     api, pull, clone, alice, events, django_capture_on_commit_callbacks
 ):
-    with (
-        events("branch-deleted"),
-        django_capture_on_commit_callbacks(execute=True),
-    ):
+    with events("branch-deleted"), django_capture_on_commit_callbacks(execute=True):
         clone.push(":feature")
     assert fresh(pull).head_sha == pull.head_sha
     assert clone.repo.git.ref("refs/pull/1/head") == pull.head_sha
@@ -137,14 +128,12 @@ def test_a_target_that_goes_takes_the_base_with_it(make, pull, clone, alice):
 def test_the_head_is_kept_in_a_ref_of_the_pull(
     make, clone, alice, django_capture_on_commit_callbacks
 ):
-    clone.commit("feature", {"a": "1"}, onto="main")
-    clone.push("feature")
+    clone.push_commit("feature", {"a": "1"}, onto="main")
     with django_capture_on_commit_callbacks(execute=True):
         pull = make.pull(clone.repo, by=alice)
     assert clone.repo.git.ref("refs/pull/1/head") == pull.head_sha
-    head = clone.commit("feature", {"a": "2"}, onto="main")
     with django_capture_on_commit_callbacks(execute=True):
-        clone.push("feature")
+        head = clone.push_commit("feature", {"a": "2"}, onto="main")
     assert clone.repo.git.ref("refs/pull/1/head") == head
     assert "refs/pull/1/head" not in clone.repo.git.refs()
 
@@ -154,8 +143,7 @@ def test_a_ref_that_git_cannot_write_after_the_commit_is_told_of_in_the_log(
     make, clone, alice, caplog
 ):
     """The pull has been created, and the response must say so."""
-    clone.commit("feature", {"a": "1"}, onto="main")
-    clone.push("feature")
+    clone.push_commit("feature", {"a": "1"}, onto="main")
     lock = clone.repo.git.path / "refs/pull/1/head.lock"
     lock.parent.mkdir(parents=True)
     lock.touch()
@@ -163,8 +151,7 @@ def test_a_ref_that_git_cannot_write_after_the_commit_is_told_of_in_the_log(
     assert pull.head_sha and clone.repo.git.ref("refs/pull/1/head") is None
     assert "update_refs_on_commit" in caplog.text
     lock.unlink()
-    head = clone.commit("feature", {"a": "2"}, onto="main")
-    clone.push("feature")
+    head = clone.push_commit("feature", {"a": "2"}, onto="main")
     assert clone.repo.git.ref("refs/pull/1/head") == head
 
 
@@ -210,9 +197,8 @@ def test_a_head_that_goes_back_into_the_target_is_not_merged(pull, clone, events
     with events("branch-pushed", "pull-pushed"):
         clone.push("main:feature")
     assert (fresh(pull).status, fresh(pull).commit_count) == ("open", 0)
-    clone.commit("main", {"gate": "1"})
     with events("branch-pushed"):
-        clone.push("main")
+        clone.push_commit("main", {"gate": "1"})
     assert fresh(pull).status == "open"
 
 
@@ -245,8 +231,7 @@ def test_a_merge_moves_the_pulls_from_and_into_its_target(api, make, pull, clone
 
 def test_pulls_of_other_repositories_stay_as_they_are(make, pull, clone, acme, alice):
     other = make.pull(make.repo(acme, "web", by=alice), by=alice)
-    clone.commit("feature", {"window": "1"})
-    clone.push("feature")
+    clone.push_commit("feature", {"window": "1"})
     assert fresh(other).head_sha is None
 
 
@@ -254,8 +239,7 @@ def test_a_pull_has_a_scope_of_its_own(api, make, pull, clone, bob, carol):
     make.reply(pull.thread, by=bob)
     make.pull(clone.repo, by=bob, target="release")
     thread = make.thread(clone.repo, by=bob)
-    clone.commit("feature", {"window": "1"})
-    clone.push("feature")
+    clone.push_commit("feature", {"window": "1"})
     scope = f"pull:teams/acme/api/{pull.number}"
     results = api(carol).get(f"/events?scope={scope}").gives()["results"]
     assert [row["kind"] for row in results] == ["pull-pushed", "reply-created", "pull-created"]

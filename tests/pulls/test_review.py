@@ -65,8 +65,7 @@ def test_a_review_is_changed_by_its_author_alone(api, review, alice, sam, carol,
 
 def test_a_decision_is_about_the_head_of_its_time_and_a_word_is_not(api, make, pull, clone, bob):
     review = make.review(pull, by=bob)
-    head = clone.commit("feature", {"window": "1"})
-    clone.push("feature")
+    head = clone.push_commit("feature", {"window": "1"})
     url = paths.review(review)
     assert api(bob).put(url, body="Nice.").gives()["commit_sha"] == pull.head_sha
     again = api(bob).put(url, status="approved").gives()
@@ -110,10 +109,3 @@ def test_author_owner_and_staff_delete_a_review(
             api(person).delete(paths.review(review)).gives(204)
         api(person).delete(paths.review(review)).fails(404, "not_found")
         review = make.review(pull, by=bob)
-
-
-def test_the_owner_of_a_personal_repository_deletes_a_review(api, make, alice, bob, carol):
-    repo = make.repo(alice, "api", by=alice, visibility="internal")
-    review = make.review(make.pull(repo, by=alice), by=carol)
-    api(bob).delete(paths.review(review)).fails(403, "not_creator")
-    api(alice).delete(paths.review(review)).gives(204)

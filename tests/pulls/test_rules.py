@@ -53,12 +53,12 @@ def test_a_source_of_a_team_is_not_meant_by_its_bare_name(team_repo, alice):
 )
 def test_what_git_says_becomes_a_refusal(outcome, code, paths):
     blocker = rules.outcome_blocker(outcome)
-    refusal = rules.refuse([blocker])
+    refusal = rules.MergeRefused([blocker])
     assert (refusal.code, refusal.conflict_paths, refusal.detail) == (code, paths, blocker.text)
 
 
 def test_conflict_paths_come_with_a_conflict_that_is_the_error_only():
     closed, conflict = rules.Blocker("pull_closed", "C."), rules.Blocker("x", "X.", ["a"])
-    refusal = rules.refuse([closed, conflict])
+    refusal = rules.MergeRefused([closed, conflict])
     assert (refusal.code, refusal.conflict_paths) == ("pull_closed", None)
     assert refusal.detail == "pull_closed: C. x: X."

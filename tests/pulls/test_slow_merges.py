@@ -19,14 +19,6 @@ from tests.waiting import eventually
 RENAMES = 2_000
 
 
-@pytest.fixture
-def second(make, clone, alice):
-    """Another pull into `main`."""
-    clone.commit("topic", {"gate": "open\n"}, onto="main")
-    clone.push("topic")
-    return make.pull(clone.repo, by=alice, source="topic")
-
-
 def refused_without_git(api, person, pull, strategy="merge"):
     before = run.spawned
     api(person).post(f"{paths.pull(pull)}/merge", merge_strategy=strategy).fails(503, "unavailable")
@@ -81,14 +73,10 @@ def test_a_refusal_that_names_all_blockers_does_not_try_it_again_either(
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_others_are_merged_while_a_slow_merge_is_built(api, clone, pull, second, alice, bob):
-    """It enters the queue after its commits are built. Only a rebase reads the files of a commit
-    that is not the head.
-    """
+    """It enters the queue later. Only a rebase reads the files of a commit that is not the head."""
     tree = clone.git("rev-parse", f"{pull.head_sha}^{{tree}}")
-    clone.commit("feature", {"window": "1\n"})
-    clone.push("feature")
-    clone.commit("main", {"wall": "high\n"})
-    clone.push("main")
+    clone.push_commit("feature", {"window": "1\n"})
+    clone.push_commit("main", {"wall": "high\n"})
     file = clone.repo.git.path / "objects" / tree[:2] / tree[2:]
     file.unlink()
     os.mkfifo(file)

@@ -21,9 +21,7 @@ def branch(repo, name, sha=SHAS[0]):
 
 
 def test_the_tips_of_a_pull_are_read_at_once(make, acme, alice, django_assert_num_queries):
-    """The pull's head is returned if its source exists, if its fork was deleted, or if it was
-    moved.
-    """
+    """The head is returned if its source exists, if its fork was deleted, or if it was moved."""
     repo, other = make.repo(acme, "api", by=alice), make.repo(acme, "web", by=alice)
     pull = make.pull(repo, by=alice)
     Pull.objects.update(head_sha=SHAS[2])

@@ -21,8 +21,7 @@ def heads(api, pull, by):
 
 def pushed(clone, text, **options):
     """Push a new head of `feature`; return it."""
-    head = clone.commit("feature", {"arch": text}, **options)
-    clone.push("feature")
+    head = clone.push_commit("feature", {"arch": text}, **options)
     return head
 
 
@@ -47,9 +46,8 @@ def test_a_pull_begins_with_version_one(api, pull, clone, alice):
 
 def test_each_push_is_a_version_and_a_forced_one_says_so(api, pull, clone, alice, bob, events):
     first = pull.head_sha
-    second = clone.commit("feature", {"window": "1\n"})
     with events("branch-pushed", "pull-pushed") as recorded:
-        clone.push("feature", by=bob)
+        second = clone.push_commit("feature", {"window": "1\n"}, by=bob)
     assert recorded[1].data["version"] == 2
     clone.git("branch", "--force", "feature", first)
     clone.push("feature")
@@ -64,10 +62,8 @@ def test_each_push_is_a_version_and_a_forced_one_says_so(api, pull, clone, alice
 
 def test_a_target_that_moves_makes_no_version(api, pull, clone, alice):
     before = versions(api, pull, alice)
-    clone.commit("main", {"gate": "1\n"})
-    clone.push("main")
-    clone.commit("main", {"gate": "2\n"}, onto="feature~1")
-    clone.push("main")
+    clone.push_commit("main", {"gate": "1\n"})
+    clone.push_commit("main", {"gate": "2\n"}, onto="feature~1")
     assert Pull.objects.get().base_sha == clone.repo.branch_sha("main")
     assert versions(api, pull, alice) == before
 
@@ -87,8 +83,7 @@ def test_a_branch_that_is_deleted_and_made_again_makes_one_only_if_it_is_elsewhe
 def test_a_pull_without_a_head_has_none_until_its_branch_comes(api, make, clone, alice):
     pull = make.pull(clone.repo, by=alice, source="later")
     assert heads(api, pull, alice) == []
-    head = clone.commit("later", {"arch": "open\n"}, onto="main")
-    clone.push("later")
+    head = clone.push_commit("later", {"arch": "open\n"}, onto="main")
     assert heads(api, pull, alice) == [(1, head)]
 
 
@@ -129,11 +124,7 @@ def test_the_version_of_a_pull_whose_target_comes_later_gets_its_base_then(
 ):
     waiting = make.pull(clone.repo, by=alice, target="later")
     [record] = versions(api, waiting, alice)
-    assert (record["base_sha"], record["merge_base_sha"], record["changed_files"]) == (
-        None,
-        None,
-        None,
-    )
+    assert {record[name] for name in ("base_sha", "merge_base_sha", "changed_files")} == {None}
     files = f"{paths.pull(waiting)}/files"
     assert api(alice).get(files).gives()["results"] == []
     clone.push("main:later")
@@ -146,15 +137,11 @@ def test_of_unrelated_histories_all_that_the_head_has_is_its_own(api, make, clon
     empty = clone.store("tree", b"")
     root = clone.git("commit-tree", empty, "-m", "another beginning")
     clone.git("branch", "--force", "island", root)
-    clone.commit("island", {"palm": "tall\n"})
-    clone.push("island")
+    clone.push_commit("island", {"palm": "tall\n"})
     pull = make.pull(clone.repo, by=alice, source="island")
     [record] = versions(api, pull, alice)
-    assert (record["merge_base_sha"], record["commit_count"], record["changed_files"]) == (
-        None,
-        2,
-        1,
-    )
+    sizes = (record["commit_count"], record["changed_files"])
+    assert (record["merge_base_sha"], sizes) == (None, (2, 1))
 
 
 # Refs
@@ -181,12 +168,8 @@ def test_nobody_is_shown_the_refs_that_keep_versions(pull, clone, protocol):
     git, remote = clone.repo.git, ("-c", f"protocol.version={protocol}")
     at = str(git.path)
     lines = clone.git(*remote, "ls-remote", at).splitlines()
-    assert {line.split()[1] for line in lines} == {
-        "HEAD",
-        "refs/heads/main",
-        "refs/heads/feature",
-        "refs/pull/1/head",
-    }
+    branches = {"refs/heads/main", "refs/heads/feature"}
+    assert {line.split()[1] for line in lines} == {"HEAD", *branches, "refs/pull/1/head"}
     clone.git(*remote, "fetch", "--quiet", at, "refs/pull/1/head")
     with pytest.raises(AssertionError, match="couldn't find remote ref"):
         clone.git(*remote, "fetch", "--quiet", at, version_ref(1, 1))
@@ -238,8 +221,7 @@ def test_what_a_repository_has_of_them_goes_with_it(pull, clone):
 @pytest.mark.django_db(transaction=True)
 def test_older_pulls_have_their_present_head_as_version_one(make, pull, clone, api, alice):
     merged = make.pull(clone.repo, by=alice, source="other")
-    clone.commit("other", {"other": "1\n"}, onto="main")
-    clone.push("other")
+    clone.push_commit("other", {"other": "1\n"}, onto="main")
     api(alice).post(f"{paths.pull(merged)}/merge").gives()
     waiting = make.pull(clone.repo, by=alice, source="later")
     expected = versions(api, pull, alice), versions(api, merged, alice)

@@ -162,9 +162,7 @@ def test_the_decision_made_last_is_what_counts(crowd):
 
 
 def test_who_is_in_a_team_is_not_told_to_strangers(crowd):
-    """A protection that names nobody asks for everybody who may write, which would tell who is in
-    the team.
-    """
+    """A protection that names nobody asks for all who may write, which would tell who they are."""
     people = crowd.people
     public = Pull.objects.filter(repo__visibility=Visibility.PUBLIC, repo__owner_team=crowd.team)
     unnamed = set(public.filter(target_branch="a/x").values_list("pk", flat=True))

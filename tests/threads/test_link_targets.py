@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from apps.git import run
-from apps.repos.models import Visibility
-from tests.gitclient import Clone
 from tests.threads import paths
 from tests.threads.test_races import BODY
 
 REFUSED = (422, "link_target_not_found")
-
-
-@pytest.fixture
-def secret(make, acme, alice):
-    """A thread that carol cannot read."""
-    repo = make.repo(acme, "secret", by=alice, visibility=Visibility.PRIVATE)
-    return make.thread(repo, by=alice)
 
 
 def refusal(api, person, thread, kind: str, target: str) -> str | None:
@@ -59,17 +48,8 @@ def test_what_is_there_is_taken(api, make, thread, alice, carol):
     assert refusal(api, carol, thread, "reply", f"{own.number}")
 
 
-@pytest.fixture
-def commits(thread, alice, tmp_path):
-    """Two commits of the repository of `thread`."""
-    clone = Clone(tmp_path / "clone", thread.repo, alice)
-    shas = [clone.commit("main", {"a": f"{number}\n"}, message="x") for number in range(2)]
-    clone.push("main")
-    return shas
-
-
-def test_two_gits_ask_for_all_commits(api, thread, commits, alice):
-    shas = commits
+def test_two_gits_ask_for_all_commits(api, thread, clone, alice):
+    shas = [clone.sha("main"), clone.push_commit("main", {"a": "1\n"})]
     targets = [shas[0], shas[1][:7], shas[0].upper()[:8]]
     before = run.spawned
     links = [{"kind": "commit", "target": target} for target in targets]

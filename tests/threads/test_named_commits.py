@@ -16,22 +16,12 @@ from apps.repos import commits
 from apps.repos.models import CommitSearch, NamedCommit
 from apps.repos.pushes import reconcile
 from apps.threads.models import Reply
-from tests.gitclient import Clone
 from tests.migrations import as_of
 from tests.races import Aside
 from tests.server import PATIENCE
 from tests.threads import paths
 
 ASKED = "?render=html"
-
-
-@pytest.fixture
-def clone(thread, alice, tmp_path):
-    """A clone of the repository of `thread`, with a first commit pushed."""
-    made = Clone(tmp_path / "clone", thread.repo, alice)
-    made.commit("main", {"a": "0\n"}, message="first")
-    made.push("main")
-    return made
 
 
 @pytest.fixture
@@ -49,8 +39,7 @@ def links(api, person, path: str) -> list[tuple[str, str]]:
 def test_commits_are_found_when_a_text_is_written_and_read_without_git(
     api, make, thread, clone, alice, committing
 ):
-    sha = clone.commit("main", {"a": "1\n"}, message="x")
-    clone.push("main")
+    sha = clone.push_commit("main", {"a": "1\n"}, message="x")
     text = f"{sha} {sha[:7]} {'f' * 40} `{sha[:8]}`"
     before = run.spawned
     with committing():
@@ -98,8 +87,7 @@ def test_what_a_process_leaves_that_dies_after_its_commit_is_the_workers(
     api, make, thread, clone, alice
 ):
     """Run no callback of `on_commit` in this test."""
-    sha = clone.commit("main", {"a": "1\n"}, message="x")
-    clone.push("main")
+    sha = clone.push_commit("main", {"a": "1\n"}, message="x")
     commits.find_next_commits()
     reply = make.reply(thread, by=alice, body=sha)
     assert links(api, alice, paths.reply(reply)) == []
@@ -132,8 +120,7 @@ def test_where_git_cannot_tell_the_text_stays_until_the_next_push(make, thread, 
     assert commits.find_next_commits()
     assert not commits.find_next_commits()
     away.rename(thread.repo.git.path)
-    clone.commit("main", {"a": "1\n"}, message="x")
-    clone.push("main")
+    clone.push_commit("main", {"a": "1\n"}, message="x")
     reconcile(repo=thread.repo)
     assert commits.find_next_commits()
 

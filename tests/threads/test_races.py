@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from apps.core import markdown
 from apps.core.errors import ApiError
 from apps.events.models import Event
 from apps.threads import actions
+from apps.threads.models import Reply
 from tests.factories import UserFactory
 from tests.principals import access_of
 from tests.races import together
@@ -16,6 +18,7 @@ from tests.threads import paths
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BODY = {"kind": "comment", "body": "Me too."}
+CLIENTS = 16
 
 
 def statuses(answers: list[Any]) -> list[int]:
@@ -97,3 +100,61 @@ def test_whoever_comes_after_the_delete_of_a_thread_finds_none(make, thread, ali
         assert refused.value.status == 404
         late.deleted_at = None
     assert not Event.objects.filter(kind__in=["reply-updated", "reply-deleted"]).exists()
+
+
+# Sixteen clients that write in one thread at the same time
+
+
+@pytest.fixture
+def clients(api):
+    return [api(UserFactory.create()) for _ in range(CLIENTS)]
+
+
+@pytest.mark.slow
+def test_all_replies_of_concurrent_clients_are_there_once_each(api, thread, clients, alice):
+    url = paths.replies(thread)
+    answers = together(
+        *(
+            lambda at=at, client=client: client.post(url, kind="comment", body=f"*{at}*")
+            for at, client in enumerate(clients)
+        )
+    )
+    assert statuses(answers) == [201] * CLIENTS
+    assert sorted(answer.json["number"] for answer in answers) == [*range(1, CLIENTS + 1)]
+    whole = api(alice).get(paths.thread(thread) + "?render=html").gives()
+    assert (whole["reply_count"], whole["participant_count"]) == (CLIENTS, CLIENTS + 1)
+    people = api(alice).get(paths.thread(thread) + "/participants?per_page=100").gives()["results"]
+    assert [person["reply_count"] for person in people] == [0, *[1] * CLIENTS]
+    assert [reply["number"] for reply in whole["replies"]] == [*range(1, CLIENTS + 1)]
+    for answer in answers:
+        [record] = [reply for reply in whole["replies"] if reply["number"] == answer.json["number"]]
+        assert record["body_html"] == f"<p><em>{record['body'].strip('*')}</em></p>\n"
+        versions = api(alice).get(f"{url}/{record['number']}/versions").gives()["results"]
+        assert [(version["version"], version["body"]) for version in versions] == [
+            (1, answer.json["body"])
+        ]
+
+
+@pytest.mark.slow
+def test_each_of_many_edits_of_a_reply_is_a_version(api, make, thread, carol):
+    reply = make.reply(thread, by=carol, **BODY)
+    clients = [api(carol) for _ in range(CLIENTS)]
+    answers = together(
+        *(
+            lambda at=at, client=client: client.patch(paths.reply(reply), body=f"Edit {at}.")
+            for at, client in enumerate(clients)
+        )
+    )
+    assert statuses(answers) == [200] * CLIENTS
+    assert sorted(answer.json["version"] for answer in answers) == [*range(2, CLIENTS + 2)]
+    versions = api(carol).get(paths.versions(reply) + "?per_page=100").gives()["results"]
+    assert [version["version"] for version in versions] == [*range(1, CLIENTS + 2)]
+    bodies = {version["version"]: version["body"] for version in versions}
+    assert {answer.json["version"]: answer.json["body"] for answer in answers} == {
+        number: body for number, body in bodies.items() if number > 1
+    }
+    newest = Reply.objects.get(pk=reply.pk)
+    assert (newest.version, newest.body) == (CLIENTS + 1, bodies[CLIENTS + 1])
+    assert newest.body_html == markdown.render(newest.body)
+    thread.refresh_from_db()
+    assert (thread.reply_count, thread.participant_count) == (1, 2)

@@ -6,7 +6,6 @@ import pytest
 from django.db import connection
 
 from apps.core import markdown
-from apps.repos.models import Visibility
 from apps.threads.models import Reply, Thread
 from tests.plans import planned
 from tests.threads import paths
@@ -80,13 +79,6 @@ def test_what_another_renderer_made_is_rendered_anew(api, make, thread, alice):
     assert html(api, alice, paths.reply(reply)) == "<em>a</em>"
     Reply.objects.update(html_version=markdown.VERSION)
     assert html(api, alice, paths.reply(reply)) == "<p>old</p>".strip("</p>")
-
-
-@pytest.fixture
-def secret(make, acme, alice):
-    """A thread that carol may not read."""
-    repo = make.repo(acme, "secret", by=alice, visibility=Visibility.PRIVATE)
-    return make.thread(repo, by=alice)
 
 
 def test_references_are_links_for_whom_may_read_what_they_lead_to(

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.threads import paths
-
-
-@pytest.fixture
-def reply(make, thread, carol):
-    """A reply by carol in alice's thread."""
-    return make.reply(thread, by=carol)
 
 
 def test_a_reply_is_read_by_readers(api, reply, alice):

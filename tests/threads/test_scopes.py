@@ -43,9 +43,8 @@ def test_a_thread_that_is_not_there_is_not_followed(scope, alice):
 
 
 def test_a_companion_is_followed_as_a_thread(companion, carol):
-    (event_scope,) = resolve(
-        principal_of(carol), [f"thread:{companion.repo.path}/{companion.number}"]
-    )
+    scope = f"thread:{companion.repo.path}/{companion.number}"
+    (event_scope,) = resolve(principal_of(carol), [scope])
     assert event_scope.key == Key("thread_id", companion.pk)
 
 

@@ -146,14 +146,18 @@ def test_a_search_looks_at_titles_alone(api, each_query, make, team_repo, alice)
     assert titles(api(alice).get("/threads?search=zebra")) == []
 
 
-BAD = ["status=merged", "status=open&status=", "status=open&status=none", "kind=pull", "kind="]
-BAD += ["priority=highest", "search=a%00b", "created_by=%00", "team=%00", "per_page=0"]
+BAD = ["status=open&status=", "status=open&status=none", "search=a%00b", "created_by=%00"]
+BAD += ["participant=%00", "team=%00", "per_page=0", "per_page=none"]
+BAD_OF_THREADS = [*BAD, "status=merged", "kind=pull", "kind=", "priority=highest"]
+BAD_OF_PULLS = [*BAD, "status=resolved", "awaiting_review_from=%00"]
+ADDRESSES = [f"/threads?{query}" for query in BAD_OF_THREADS]
+ADDRESSES += [f"/pulls?{query}" for query in BAD_OF_PULLS]
 
 
-@pytest.mark.parametrize("query", BAD)
-def test_a_word_that_is_not_known_is_refused_by_name(api, alice, query):
-    detail = api(alice).get(f"/threads?{query}").fails(422, "validation_failed")
-    assert query.partition("=")[0] in detail
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_word_that_is_not_known_is_refused_by_name(api, alice, address):
+    name = address.partition("?")[2].partition("=")[0]
+    assert name in api(alice).get(address).fails(422, "validation_failed")
 
 
 ZEROS = "0" * 32

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from django.db import transaction
 from django.utils import timezone
 
@@ -11,19 +9,16 @@ from apps.browse.cache import drop_answers, pack_commits, pack_files
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
+from apps.pulls.heads import pull_number
 from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull, PullVersion, VersionContents
 from apps.repos.models import BRANCHES, TAGS, CommitPush, NamedCommit, PushJournal, Repo
 from apps.repos.rules import ZERO
 
-PULL = re.compile(r"refs/pull/([0-9]+)/head")
-
 
 @transaction.atomic
 def forget_commit(*, repo: Repo, sha: str, dry_run: bool = False) -> list[str]:
-    """Remove a commit, all objects that are reachable only from it, and all cached answers.
-
-    Returns the names of the hidden refs that are deleted. Records `commit-forgotten`, without an
-    actor. A dry run changes nothing. The command can be repeated if it has been interrupted.
+    """Remove a commit, all objects that are reachable only from it, and all cached answers. Returns
+    the names of the hidden refs that are deleted. Can be repeated if it has been interrupted.
 
     `ValueError` if a branch, a tag or an open pull contains the commit, or if a push or a merge is
     in progress; `GitError`. Locks the repository and its open pulls, because git would otherwise
@@ -60,8 +55,7 @@ def _lock_writers(repo: Repo) -> None:
 
 def _refs_with(repo: Repo, sha: str) -> tuple[list[str], dict[str, str]]:
     """The obstacles as sentences, and the hidden refs with their values; both contain the commit.
-
-    Both are empty if git does not have the commit. `GitError`, `ValueError`.
+    `GitError`, `ValueError`.
     """
     if repo.git.missing([sha]):
         return [], {}
@@ -73,32 +67,26 @@ def _refs_with(repo: Repo, sha: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _obstacle(name: str, active: set[int]) -> str:
-    """The reason why a ref cannot be deleted, and the remedy; empty if it can.
-
-    `active`: the numbers of the repository's open and draft pulls.
-    """
+    """The reason why a ref cannot be deleted, and the remedy; empty if it can."""
     if name.startswith(BRANCHES):
         branch = name.removeprefix(BRANCHES)
         return f"branch {branch} contains the commit: push the branch without it, or delete it"
     if name.startswith(TAGS):
         return f"tag {name.removeprefix(TAGS)} contains the commit: delete the tag"
-    pull = PULL.fullmatch(name)
-    if pull and int(pull[1]) in active:
-        return f"pull {pull[1]} contains the commit: push its branch without it, or close the pull"
+    number = pull_number(name)
+    if number in active:
+        return f"pull {number} contains the commit: push its branch without it, or close the pull"
     return ""
 
 
 def _forget_named_commits(repo: Repo) -> None:
-    """Clear the named commits that git no longer has."""
     named = NamedCommit.objects.filter(repo=repo).exclude(sha="")
     missing = repo.git.missing({*named.values_list("sha", flat=True)})
     named.filter(sha__in=missing).update(sha="")
 
 
 def _forget_versions(repo: Repo) -> None:
-    """Empty the lists of versions whose head git no longer has, and leave them out of the worker's
-    queue. Their numbers stay, so that the lists count as truncated.
-    """
+    """Empty the versions whose head git no longer has, but for their numbers."""
     versions = PullVersion.objects.filter(pull__repo=repo)
     heads = repo.git.missing({*versions.values_list("head_sha", flat=True)})
     lost = versions.filter(head_sha__in=heads)

@@ -153,9 +153,7 @@ def merge_pull(
 
 
 def _is_made_since(moment: dt.datetime, merge: Merge) -> bool:
-    """Whether the caller has merged the pull since then, by the same strategy and with the expected
-    head. Reads the pull again.
-    """
+    """Whether the caller has made this merge since then. Reads the pull again."""
     pull = merge.pull
     with transaction.atomic():
         lock(pull)
@@ -232,9 +230,7 @@ def _kept_position(merge: Merge, attempt: MergeAttempt) -> dt.datetime | None:
 
 
 def _settle_earlier(attempt: MergeAttempt, push: uuid.UUID) -> None:
-    """Write the rows of an earlier merge of this pull whose process died; 409 if git had carried it
-    out.
-    """
+    """Write the rows of an earlier, dead merge of this pull; 409 if git had made it."""
     settle(repo=attempt.pull.repo, push=push)
     attempt.push = None
     with transaction.atomic():
@@ -262,11 +258,11 @@ def _try_merge(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
 
 
 def _wait_for_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
-    """Wait until no earlier merge into the same target is in progress; 503 if that takes too long.
+    """Wait until no earlier merge into the target is in progress; 503 if that takes too long.
 
-    `Retry-After` assumes that each merge ahead takes as long to build as this one. Correctness does
-    not depend on the queue: if two merges take their turn at once because a lease has expired, one
-    of them finds that the target has moved and tries again.
+    `Retry-After` assumes that each merge ahead takes as long to build as this one. If a lease
+    expires and two merges take their turn at once, one finds that the target has moved, and tries
+    again.
     """
     while ahead := _ahead(attempt):
         if monotonic() > merge.deadline:
@@ -291,10 +287,7 @@ def _ahead(attempt: MergeAttempt) -> int:
 
 
 def _plan_of_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> Plan:
-    """The plan if the tips are unchanged, else a new one, while the other merges wait.
-
-    503 if less time is left than the first plan took.
-    """
+    """The plan, a new one if the tips have moved; 503 if less time is left than that took."""
     tips = merge.pull.tips()
     if tips == (plan.head, plan.move.old):
         return plan
@@ -309,7 +302,7 @@ def _plan(merge: Merge, tips: Tips) -> Plan:
     pull, began = merge.pull, monotonic()
     source, target = tips
     if source is None or target is None:
-        raise rules.refuse([rules.missing_branch(pull, source)])
+        raise rules.MergeRefused([rules.missing_branch(pull, source)])
     if (pull.base_sha, pull.head_sha) != (target, source):  # another pull was merged meanwhile
         pull.refresh_from_db(fields=["base_sha", "head_sha", "commit_count"])
     rules.check_head(source, merge.expected_head)
@@ -317,7 +310,7 @@ def _plan(merge: Merge, tips: Tips) -> Plan:
     built = _build(merge, pull.repo.git, target, source)
     if not isinstance(built, Built):
         blocker = built
-        raise rules.refuse(all_blockers(pull, approval_of(pull), lambda *_: blocker))
+        raise rules.MergeRefused(all_blockers(pull, approval_of(pull), lambda *_: blocker))
     move = RefMove(pull.repo, pull.target_ref, target, built.sha, merge.by.user)
     return Plan(move, source, built.content, seconds=monotonic() - began)
 
@@ -344,10 +337,9 @@ def _build(merge: Merge, git: GitRepo, target: str, head: str) -> Built | rules.
 
 @transaction.atomic
 def _take_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> uuid.UUID | None:
-    """Enter the queue and, if no merge is ahead and the tips are unchanged, store the plan.
-
-    Returns the push of the plan in the journal, which is committed before git carries the plan out;
-    None if it is not this merge's turn. 409 if the lease is lost.
+    """Enter the queue and, if no merge is ahead and the tips are unchanged, store the plan in the
+    journal before git carries it out. None if it is not this merge's turn. 409 if the lease is
+    lost.
     """
     move = plan.move
     hold(merge.pull.merge_queue)  # of two merges that enter at once, one must see the other
@@ -396,9 +388,8 @@ def _release_lease(attempt: MergeAttempt) -> None:
 
 
 def _keep_position(merge: Merge, attempt: MergeAttempt) -> None:
-    """End a merge whose turn did not come, but keep its position for a repeat.
-
-    The row keeps neither lease nor plan, and does not delay others. Also deletes expired positions.
+    """End a merge whose turn did not come, without lease and plan, but keep its position for a
+    repeat. Also deletes expired positions.
     """
     now, pull = timezone.now(), merge.pull
     if attempt.push is not None:

@@ -8,7 +8,6 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.changes import given, set_changed
 from apps.core.locks import lock
@@ -18,6 +17,7 @@ from apps.events.kinds import Kind, PingKind
 from apps.events.record import Pinged, record
 from apps.git.cache import GitFacts
 from apps.pulls import rules
+from apps.pulls.approval import level_of_approver
 from apps.pulls.heads import (
     find_source,
     keep_head,
@@ -26,12 +26,11 @@ from apps.pulls.heads import (
     update_refs_on_commit,
 )
 from apps.pulls.models import MergeAttempt, Pull, PullStatus, Review, ReviewStatus
-from apps.pulls.pushes import MUTABLE_FIELDS
 from apps.pulls.versions import note_base, write_versions
-from apps.repos.access import RepoAccess, level_on
+from apps.repos.access import RepoAccess
 from apps.repos.commits import note_commits
 from apps.repos.mentions import pings_of_edit, pings_of_text
-from apps.repos.models import Approver, protections_of
+from apps.repos.models import protections_of
 from apps.threads.models import Thread, ThreadKind
 from apps.uploads.uses import forget_uses, note_uses
 
@@ -45,12 +44,11 @@ def create_pull(
     target_branch: str,
     status: str = PullStatus.OPEN,
 ) -> Pull:
-    """Open a pull and its thread. A draft requests no reviews yet.
+    """Open a pull and its thread. A draft requests no reviews yet. The branches need not exist; the
+    fork of the source must. Locks the fork and the repository, after asking git.
 
-    The branches need not exist; the fork of the source must. git is asked before the locks.
-
-    Errors: 422 `source_not_found`, `same_branch`; 403 `role_required` without write access to the
-    fork; 409 `pull_already_exists`. Locks the fork and the repository.
+    422 `source_not_found`, `same_branch`; 403 `role_required` without write access to the fork; 409
+    `pull_already_exists`.
     """
     access.require_change(Level.READ)
     source, branch = find_source(access, source_branch)
@@ -123,35 +121,26 @@ def _update_pull(
     if not data["changed"]:
         return
     pull.touch()
-    pull.save(update_fields=MUTABLE_FIELDS)
+    pull.save()
     requests = [] if kind is Kind.PULL_UPDATED else _review_requests(pull)
     pings = [*pings_of_edit(pull.repo, pull, old_html, pull.thread.body_html), *requests]
     record(kind, actor=access.user, about=pull, data=data, pings=pings)
 
 
 def _review_requests(pull: Pull) -> list[Pinged]:
-    """The pings of the people whose review an open pull requests; at most two queries.
-
-    These are the approvers of the target's protections who may read the pull.
-    """
+    """The pings of the approvers of an open pull's target who may read it; at most two queries."""
     if pull.status != PullStatus.OPEN:
         return []
     protections = protections_of(pull.repo, pull.target_branch)
-    approvers = [approver for rule in protections for approver in rule.approvers.all()]
     return [
         (approver.user, PingKind.REVIEW_REQUESTED)
-        for approver in approvers
-        if _may_read(pull, approver)
+        for protection in protections
+        for approver in protection.approvers.all()
+        if level_of_approver(approver, pull.repo) >= Level.READ
     ]
 
 
-def _may_read(pull: Pull, approver: Approver) -> bool:
-    role: str | None = getattr(approver, "role", None)
-    return level_on(Principal(approver.user), pull.repo, role) >= Level.READ
-
-
 def _set_status(access: RepoAccess, pull: Pull, status: PullStatus, facts: GitFacts) -> Kind:
-    """Change to another status, without saving the pull; return the kind of its event."""
     kind = rules.kind_of_transition(pull, status)
     if kind is Kind.PULL_REOPENED:
         rules.check_not_open_already(pull)
@@ -167,8 +156,8 @@ def _set_status(access: RepoAccess, pull: Pull, status: PullStatus, facts: GitFa
 def _lock_repos(pull: Pull) -> None:
     """Lock the source's fork, then the target's repository, in the order of a push to the fork.
 
-    Without the fork's lock, a push to it could miss this pull, and this change could miss the push.
-    The pull would then show another head than the one that is merged.
+    Without the fork's lock, a push and this change could miss each other. The pull would then show
+    another head than the one that is merged.
     """
     if pull.is_from_fork and pull.source_repo is not None:
         lock(pull.source_repo)
@@ -186,10 +175,7 @@ def create_review(
     body: str = "",
     expected_head_sha: str | None = None,
 ) -> Review:
-    """Review the pull's current head. Locks the pull.
-
-    409 `head_changed` if the caller expects another head.
-    """
+    """Review the pull's current head; 409 `head_changed` if another is expected. Locks the pull."""
     access.require_change(Level.READ)
     access.check_holds(pull)
     content = {"status": status, "body": body, **rendered(body)}
@@ -235,36 +221,24 @@ def update_review(
     """
     dismisses = status == ReviewStatus.DISMISSED
     access.require_change(Level.ADMIN if dismisses else Level.READ)
-    values = given(body=body, status=status)
-    _update_review(access, review, values, rendered_for_edit(review, body), expected_head_sha)
-
-
-@transaction.atomic
-def _update_review(
-    access: RepoAccess,
-    review: Review,
-    values: dict[str, Any],
-    html: dict[str, Any],
-    expected_head_sha: str | None,
-) -> None:
-    status, dismisses = values.get("status"), values.get("status") == ReviewStatus.DISMISSED
-    _lock_review(access, review)
-    if status is not None and not dismisses:
-        rules.check_not_dismissed(review)
-    if "body" in values or not dismisses:
-        rules.check_reviewer(review, access.user)
-    rules.check_head(review.pull.head_sha, expected_head_sha)
-    old_html = review.body_html
-    changed = _revise_review(access.user, review, values, html)
-    if not changed:
-        return
-    review.pull.thread.touch()
-    kind = Kind.REVIEW_UPDATED
-    if dismisses and "status" in changed:
-        kind = Kind.REVIEW_DISMISSED
-    data = {"status": review.status, "changed": changed}
-    pings = pings_of_edit(access.repo, review, old_html, review.body_html)
-    record(kind, actor=access.user, about=review, data=data, pings=pings)
+    values, html = given(body=body, status=status), rendered_for_edit(review, body)
+    with transaction.atomic():
+        _lock_review(access, review)
+        if status is not None and not dismisses:
+            rules.check_not_dismissed(review)
+        if body is not None or not dismisses:
+            rules.check_reviewer(review, access.user)
+        rules.check_head(review.pull.head_sha, expected_head_sha)
+        old_html = review.body_html
+        changed = _revise_review(access.user, review, values, html)
+        if not changed:
+            return
+        review.pull.thread.touch()
+        is_dismissed = dismisses and "status" in changed
+        kind = Kind.REVIEW_DISMISSED if is_dismissed else Kind.REVIEW_UPDATED
+        data = {"status": review.status, "changed": changed}
+        pings = pings_of_edit(access.repo, review, old_html, review.body_html)
+        record(kind, actor=access.user, about=review, data=data, pings=pings)
 
 
 def _lock_review(access: RepoAccess, review: Review) -> None:
@@ -302,9 +276,7 @@ def _revise_review(
 
 @transaction.atomic
 def delete_review(*, access: RepoAccess, review: Review) -> None:
-    """Delete a review, as its author or as an owner of the repository. 403 `not_creator`. Locks the
-    pull and the review.
-    """
+    """Delete a review, as its author or as owner. 403 `not_creator`. Locks pull and review."""
     access.require_change(Level.READ)
     _lock_review(access, review)
     if access.level < Level.OWNER:

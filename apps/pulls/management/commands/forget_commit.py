@@ -39,13 +39,12 @@ class Command(OurCommand):
         repo, sha = repo_at(options["path"]), options["sha"].lower()
         if not is_sha(sha):
             raise CommandError("The commit must be a full name of 40 hexadecimal digits.")
-        dry_run: bool = options["dry_run"]
         try:
-            names = forget_commit(repo=repo, sha=sha, dry_run=dry_run)
+            names = forget_commit(repo=repo, sha=sha, dry_run=options["dry_run"])
         except GitError as error:
             raise CommandError(f"{repo.path}: {error}") from error
         verb, end = "deleted", f"{sha} is gone from {repo.path}"
-        if dry_run:
+        if options["dry_run"]:
             verb, end = "would delete", f"{sha} would be removed; nothing has changed"
         return "\n".join([*(f"{verb}: {name}" for name in names), end])
 
