@@ -24,14 +24,14 @@ from tests.server import Server  # noqa: E402 - needs the path and the settings
 
 Call = Callable[[], object]
 Ways = Mapping[Any, Callable[[int], Call]]
-"""What is compared, by name: a function of the round's number that prepares the measured call."""
+"""The compared calls by name, each made by a function of the number of the round."""
 Request = Callable[[], int]
 """Sends a request; returns the status of its answer."""
 
 
 @contextmanager
 def serving(kind: str = "gunicorn") -> Iterator[tuple[Server, Path]]:
-    """A server without any data, and a folder for what else the benchmark writes."""
+    """A server without any data, and a temporary folder in which its data is too."""
     with tempfile.TemporaryDirectory() as name, Server(Path(name), kind) as server:
         yield server, Path(name)
 
