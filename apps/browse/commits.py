@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from apps.browse.cache import cached, decode_changes, decode_commit, encode_changes
+from apps.browse.cache import cached, decode_changes, decode_commit
 from apps.browse.names import Revision, find_commit, no_commit, quick
 from apps.browse.read_slots import heavy_slots
 from apps.core.errors import Invalid
@@ -123,4 +123,4 @@ def _read_commit(repo: Repo, sha: str, throttle_key: str) -> dict[str, Any]:
             raise too_long() from None
     with heavy_slots.slot(throttle_key):
         changed = changes(repo.git, next(iter(commit.parents), None), sha)
-    return {"commit": commit, "is_signed": signed, "changes": encode_changes(changed)}
+    return {"commit": commit, "is_signed": signed, "changes": changed}

@@ -16,7 +16,6 @@ from apps.browse.cache import (
     cached_patches,
     decode_changes,
     decode_commit,
-    encode_changes,
 )
 from apps.browse.names import check_commits, invalid_ref, revision
 from apps.browse.read_slots import heavy_slots
@@ -151,7 +150,7 @@ def _compare(ends: Ends, *, direct: bool) -> dict[str, Any]:
             "ahead": result.distance.gained,
             "behind": result.distance.lost,
             "commits": result.commits,
-            "changes": encode_changes(read_changes(git, start, head)),
+            "changes": read_changes(git, start, head),
         }
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from apps.browse.cache import ENCODING, ForNow, cached, decode_range, encode_range
+from apps.browse.cache import ENCODING, ForNow, cached, decode_range
 from apps.browse.names import (
     Revision,
     find_commit,
@@ -235,9 +235,9 @@ def _read_folder(repo: Repo, tree: str, page: int) -> dict[str, Any]:
         entries = sorted(listed[:ENTRIES_A_PAGE], key=lambda entry: entry.kind != "directory")
         readme = read_readme(repo, entries) if page == 1 else None
     return {
-        "entries": [{**asdict(entry), "path": entry.path.decode(ENCODING)} for entry in entries],
+        "entries": entries,
         "has_more": len(listed) > ENTRIES_A_PAGE,
-        "readme": readme and {**asdict(readme), "name": readme.name.decode(ENCODING)},
+        "readme": readme,
     }
 
 
@@ -291,7 +291,7 @@ def find_last_changes(
         commits = (walk.newest, *walk.by_name.values())
         by_sha = {commit.sha: commit for commit in commits if commit}
         answer = {
-            "commits": [asdict(commit) for commit in by_sha.values()],
+            "commits": [*by_sha.values()],
             "newest": walk.newest and walk.newest.sha,
             "by_name": {name.decode(ENCODING): commit.sha for name, commit in walk.by_name.items()},
         }
@@ -347,13 +347,11 @@ def _blame(
     if first > max(1, total):
         raise Invalid("line_not_found", f"There is no line {first}: the file has {total}.")
     last = min(total, last or first + BLAMED_LINES - 1)
-    ranges = []
+    ranges: list[BlamedRange] = []
     if total:
         with heavy_slots.slot(throttle_key):
             try:
-                ranges = [
-                    encode_range(blamed) for blamed in blame(repo.git, commit, path, first, last)
-                ]
+                ranges = [*blame(repo.git, commit, path, first, last)]
             except GitTooLarge as error:
                 raise GitTimeout(str(error)) from None  # which `cached` stores as too expensive
     return {"commit": commit, "first": first, "last": last, "total": total, "ranges": ranges}
