@@ -213,4 +213,3 @@ def decode_range(fields: dict[str, Any]) -> BlamedRange:
     commit = BlamedCommit(**{**fields["commit"], **_signatures(fields["commit"])})
     path = decode_bytes(fields["original_path"])
     return BlamedRange(**{**fields, "commit": commit, "original_path": path})
-

@@ -20,7 +20,7 @@ from apps.browse.names import (
     path_is_no_text,
     revision,
 )
-from apps.browse.serializers.trees import (
+from apps.browse.serializers import (
     BlameRecord,
     ContentRecord,
     TreeEntryRecord,

@@ -16,21 +16,20 @@ from apps.browse.comparison import Comparison, Ends, compare, find_ends, patches
 from apps.browse.downloads import TEXTS, text_response
 from apps.browse.names import invalid_ref, path_in_query, pulls_of_code, revision
 from apps.browse.refs import BranchFilterSet, TagFilterSet
-from apps.browse.serializers.commits import (
+from apps.browse.serializers import (
+    BranchRecord,
     CommitRecord,
     ComparisonRecord,
-    SingleCommitRecord,
-    commit_records,
-    comparison_record,
-    stat_record,
-)
-from apps.browse.serializers.files import file_record, patched_record
-from apps.browse.serializers.refs import (
-    BranchRecord,
     SingleBranchRecord,
+    SingleCommitRecord,
     TagRecord,
     branch_record,
+    commit_records,
+    comparison_record,
+    file_record,
+    patched_record,
     protection_of_branch_record,
+    stat_record,
     tag_record,
 )
 from apps.core.access import Level
