@@ -124,21 +124,17 @@ def find(repo: Repo, key: str) -> bytes | None:
 
 
 def key_of(question: Question) -> str:
-    """The cache key of a question."""
     return hashlib.sha256(
         repr((VERSION, *question)).encode("utf-8", "backslashreplace")
     ).hexdigest()
 
 
 def try_to_store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
-    """Store an answer, but neither wait for other transactions nor fail; log errors.
-
-    The database may refuse, because another request writes or the repository was just deleted.
-    """
+    """Store an answer, but do not wait for other transactions."""
     try:
         with without_waiting():
             store(repo, key, value, ends_at)
-    except DatabaseError:
+    except DatabaseError:  # another request writes, or the repository was just deleted
         logger.warning("an answer of git about %s could not be cached", repo.uuid, exc_info=True)
 
 
@@ -166,7 +162,7 @@ def store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> No
 
 
 def drop_answers() -> None:
-    """Delete all cached answers, of every repository."""
+    """Delete the cached answers of all repositories."""
     GitCache.objects.all().delete()
 
 
@@ -184,7 +180,6 @@ def pack(answer: object) -> bytes:
 
 
 def unpack(value: bytes) -> Any:
-    """The JSON of a packed answer."""
     return json.loads(zlib.decompress(value))
 
 
