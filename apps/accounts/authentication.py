@@ -173,7 +173,7 @@ def principal_of(text: str, username: str = "") -> Principal:
 
     `username` is empty or the owner's. Only a successful call counts as use of the token.
     """
-    token: ApiToken | None = BY_DIGEST.first(digest=digest(text))
+    token = token_of(text)
     if token is None or not token.is_usable:
         refuse()
     if username and username.lower() != token.user.username_key:
@@ -182,6 +182,12 @@ def principal_of(text: str, username: str = "") -> Principal:
         raise inactive_user()
     token.touch()
     return Principal(token.user, token)
+
+
+def token_of(text: str) -> ApiToken | None:
+    """The token with this text, with its user loaded."""
+    token: ApiToken | None = BY_DIGEST.first(digest=digest(text))
+    return token
 
 
 def refuse() -> NoReturn:

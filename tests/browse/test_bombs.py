@@ -8,16 +8,10 @@ from pathlib import Path
 import pytest
 
 from apps.git.diff import FILES_MAX
-from tests.browse.code import code_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.once]
 MIB = 1024 * 1024
 MANY = 200_000
-
-
-@pytest.fixture
-def code(team_repo):
-    return code_of(team_repo)
 
 
 @pytest.fixture
