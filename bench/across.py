@@ -6,14 +6,20 @@ threads it gets. In process, without a server; the lists take turns, and the bes
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from django.db import connection
+from django.db.models import F
+from django.test import Client
+from in_process import migrate
+
+from apps.accounts.actions import create_token, create_user
+from apps.accounts.models import User
+from apps.repos.models import Repo, Visibility
+from tests import crowded
+
 REPOS, ROUNDS = 10_000, 9
 PATHS = {
     "all": "",
@@ -32,18 +38,7 @@ OF_THREADS = {"`priority=urgent`, one in 10,000": "priority=urgent"}
 
 
 def main(rows: int) -> None:
-    os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
-    import django
-
-    django.setup()
-    from django.conf import settings
-    from django.core.management import call_command
-
-    from apps.accounts.models import User
-    from tests import crowded
-
-    settings.ALLOWED_HOSTS = ["*"]
-    call_command("migrate", verbosity=0)
+    migrate()
     if not User.objects.filter(username="crowd-1").exists():
         crowded.fill(REPOS, rows)
     measure()
@@ -51,13 +46,6 @@ def main(rows: int) -> None:
 
 def measure() -> None:
     """Print a table for each kind of site: what others may read, and the caller."""
-    from django.db import connection
-    from django.db.models import F
-
-    from apps.accounts.actions import create_user
-    from apps.accounts.models import User
-    from apps.repos.models import Repo, Visibility
-
     for name in ("stranger", "staff"):
         if not User.objects.filter(username=name).exists():
             create_user(principal=None, username=name, is_staff=name == "staff")
@@ -77,17 +65,11 @@ CALLERS = ("stranger", "crowd-777", "staff")
 
 
 def client(person: Any) -> Any:
-    from django.test import Client
-
-    from apps.accounts.actions import create_token
-
     token = create_token(principal=None, owner=person, name="bench")[1]
     return Client(headers={"Authorization": f"Bearer {token}"})
 
 
 def table(kind: str, clients: dict[str, Any]) -> None:
-    from apps.repos.models import Repo
-
     own = Repo.objects.filter(owner_team__slug="crowd-777")[0]
     base = f"/api/v1{own.api_path}/{kind}"
     paths = {**PATHS, **(OF_PULLS if kind == "pulls" else OF_THREADS)}

@@ -16,8 +16,14 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+from in_process import ROOT, migrate
+
+from apps.accounts.models import ApiToken, Invite, User
+from apps.events.models import Event
+
 SMALL, LARGE, ROUNDS = 100, 100_000, 9
 PAGES = {
     "users": "accounts/user/",
@@ -41,15 +47,10 @@ PAGES = {
 
 def fill(size: int) -> None:
     """This many people, each with a token, an invite and an event; one in a hundred differs."""
-    from django.utils import timezone
-
-    from apps.accounts.models import ApiToken, Invite, User
-    from apps.events.models import Event
-
     now = timezone.now()
     ends = [now - dt.timedelta(days=1), now + dt.timedelta(days=1)]
     many = range(size)
-    people = [person(User, n) for n in many]
+    people = [person(n) for n in many]
     User.objects.bulk_create(people, 1000)
     tokens = (
         ApiToken(
@@ -75,27 +76,15 @@ def fill(size: int) -> None:
     Event.objects.bulk_create(events, 1000)
 
 
-def person(model: type, n: int) -> object:
+def person(n: int) -> User:
     name, called, email = f"user-{n}", f"Name {n}", f"user-{n}@example.org"
     keys = {"username_key": name, "display_name_key": called.lower(), "email_key": email}
-    return model(username=name, display_name=called, email=email, is_active=n % 100 > 0, **keys)
+    return User(username=name, display_name=called, email=email, is_active=n % 100 > 0, **keys)
 
 
 def serve(size: int) -> None:
     """A database of this size; each line of input runs all pages once."""
-    os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
-    import django
-
-    django.setup()
-    from django.conf import settings
-    from django.core.management import call_command
-    from django.db import connection
-    from django.test import Client
-
-    from apps.accounts.models import User
-
-    settings.ALLOWED_HOSTS = ["*"]
-    call_command("migrate", verbosity=0)
+    migrate()
     fill(size)
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:

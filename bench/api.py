@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import os
 import socket
-import statistics
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-ROUNDS, TIMES = 15, 60
+from measuring import ROOT, Request, Site, alices, compare, serving
+
+from tests.server import GUNICORN
+
 SMALL, LARGE = 1000, 1_000_000
 FILL = """
 from django.db import connection
@@ -66,57 +63,14 @@ with connection.cursor() as cursor:
     cursor.execute("ANALYZE")
 """
 
-Call = Callable[[], int]
-
-
-class Site:
-    """An address with one connection, and a client with little work of its own."""
-
-    def __init__(self, port: int, token: str = "") -> None:
-        self.port, self.token = port, token
-        self.connection = socket.create_connection(("127.0.0.1", port))
-
-    def ask(
-        self, path: str, make: Callable[[], bytes] = bytes, header: Callable[[], str] = str
-    ) -> Call:
-        """A call that reads the path, or posts generated data there; returns the status."""
-
-        def call() -> int:
-            body = make()
-            lines = [f"{'POST' if body else 'GET'} {path} HTTP/1.1", "Host: 127.0.0.1"]
-            lines += [f"Authorization: Bearer {self.token}"] if self.token else []
-            lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
-            lines += [more] if (more := header()) else []
-            return self._exchange("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
-
-        return call
-
-    def _exchange(self, request: bytes) -> int:
-        answer = b""
-        with suppress(ConnectionError):
-            self.connection.sendall(request)
-            # Else a response in two parts waits 40 ms for the acknowledgement of the first.
-            self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-            answer = self.connection.recv(1 << 20)
-        if not answer:  # gunicorn closes idle connections
-            self.connection = socket.create_connection(("127.0.0.1", self.port))
-            return self._exchange(request)
-        head, _, body = answer.partition(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length:")[2].partition(b"\r")[0])
-        got = len(body)
-        while got < length:
-            got += len(self.connection.recv(1 << 20))
-        return int(head[9:12])
-
 
 @contextmanager
 def bare() -> Iterator[Site]:
     """Django with one view and no middleware, under the same gunicorn."""
-    from tests.server import GUNICORN
-
     with socket.create_server(("127.0.0.1", 0)) as listening:
         options = [*GUNICORN["gunicorn"][:-1], "--bind", f"fd://{listening.fileno()}"]
-        options += ["--log-level", "warning"]
+        # The configuration of the project would load its models.
+        options += ["--log-level", "warning", "--config", os.devnull]
         command = [sys.executable, "-m", "gunicorn", "--no-control-socket", *options]
         process = subprocess.Popen(
             [*command, "bench.bare:application"], cwd=ROOT, pass_fds=[listening.fileno()]
@@ -128,27 +82,13 @@ def bare() -> Iterator[Site]:
             process.wait(20)
 
 
-def compare(ways: dict[str, tuple[Call, int]]) -> dict[str, float]:
-    """Seconds for one request: the median of all turns, which the ways take alternately."""
-    took: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(ROUNDS + 1):
-        for name, (call, status) in ways.items():
-            begin = time.perf_counter()
-            for _ in range(TIMES):
-                if (found := call()) != status:
-                    sys.exit(f"{name}: {found}")
-            if number:  # the first round warms up
-                took[name].append((time.perf_counter() - begin) / TIMES)
-    return {name: statistics.median(turns) for name, turns in took.items()}
-
-
 def table(found: dict[str, float]) -> None:
     base = found["bare"]
     for name, seconds in found.items():
         print(f"  {name:44} {seconds * 1e6:8.0f} µs   {100 * base / seconds:5.1f} % of bare")
 
 
-def ways(plain: Site, site: Site) -> dict[str, tuple[Call, int]]:
+def ways(plain: Site, site: Site) -> dict[str, tuple[Request, int]]:
     number = count(1)
 
     def fresh() -> bytes:
@@ -178,19 +118,10 @@ def ways(plain: Site, site: Site) -> dict[str, tuple[Call, int]]:
 
 
 def main() -> None:
-    os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings"}
-    import django
-
-    django.setup()
-    from tests.server import Server
-
-    with tempfile.TemporaryDirectory() as name, ExitStack() as running:
-        server = running.enter_context(Server(Path(name), "gunicorn"))
-        token = server.token("alice")
+    with serving() as (server, _), bare() as plain:
+        site = alices(server)
         server.run(f"SMALL, LARGE = {SMALL}, {LARGE}\n{FILL}")
-        port = int(server.url.rpartition(":")[2])
-        plain = running.enter_context(bare())
-        table(compare(ways(plain, Site(port, token))))
+        table(compare(ways(plain, site)))
 
 
 if __name__ == "__main__":

@@ -11,14 +11,13 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from measuring import Call, alices, serving, take_turns
+from snapshot import snapshot
+
 ROUNDS, WARM_UP = int(os.environ.get("ROUNDS", "40")), 3
 BEYOND = 0.015
 """Seconds that a read may take longer than the same commands of git."""
@@ -48,7 +47,7 @@ repo.git.upkeep()
 print(store)
 """
 LOG = "--format=%H%x00%T%x00%P%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%B"
-Call = Callable[[int], object]
+Read = Callable[[int], object]
 
 
 def fill(server, source: Path) -> Path:
@@ -90,10 +89,10 @@ def compare(site, git: Git, number: int) -> int:
     return status
 
 
-def ways(site, git: Git) -> dict[str, tuple[Call, Call | None]]:
+def ways(site, git: Git) -> dict[str, tuple[Read, Read | None]]:
     """The requests to the API and the commands of git; None without git."""
 
-    def get(path: str) -> Call:
+    def get(path: str) -> Read:
         call = site.ask(f"/api/v1{path}")
         return lambda _: call()
 
@@ -132,50 +131,40 @@ def ways(site, git: Git) -> dict[str, tuple[Call, Call | None]]:
     }
 
 
-def measure(both: dict[str, tuple[Call, Call | None]]) -> Iterator[tuple[str, float, float | None]]:
-    took: dict[tuple[str, int], list[float]] = {}
-    for number in range(ROUNDS + WARM_UP):
-        for name, sides in both.items():
-            for side, call in enumerate(sides):
-                if call is None:
-                    continue
-                begin = time.perf_counter()
-                status = call(number)
-                seconds = time.perf_counter() - begin
-                if status not in (None, 200):
-                    sys.exit(f"{name}: {status}")
-                if number >= WARM_UP:
-                    took.setdefault((name, side), []).append(seconds)
-    for name, (_, git) in both.items():
-        yield (
-            name,
-            statistics.median(took[name, 0]),
-            statistics.median(took[name, 1]) if git else None,
-        )
+def measure(both: dict[str, tuple[Read, Read | None]]) -> Iterator[tuple[str, float, float | None]]:
+    def way(name: str, read: Read, number: int) -> Call:
+        def run() -> None:
+            if (status := read(number)) not in (None, 200):
+                sys.exit(f"{name}: {status}")
+
+        return run
+
+    took = take_turns(
+        {
+            (name, side): partial(way, name, read)
+            for name, sides in both.items()
+            for side, read in enumerate(sides)
+            if read is not None
+        },
+        ROUNDS,
+        WARM_UP,
+    )
+    medians = {way: statistics.median(seconds) for way, seconds in took.items()}
+    for name in both:
+        yield name, medians[name, 0], medians.get((name, 1))
 
 
 def main() -> None:
-    os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings"}
-    import django
-
-    django.setup()
-    from bench.api import Site
-    from bench.snapshot import snapshot
-    from tests.server import Server
-
     kind = next((one[7:] for one in sys.argv if one.startswith("--kind=")), "gunicorn")
     source = snapshot()
-    with tempfile.TemporaryDirectory() as name, Server(Path(name), kind) as server:
+    with serving(kind) as (server, _):
         git = Git(fill(server, source))
-        site = Site(int(server.url.rpartition(":")[2]), server.token("alice"))
         print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, medians of {ROUNDS}")
-        found = [*measure(ways(site, git))]
-        for what, ours, program in found:
-            beside = (
-                f"git {program * 1e3:7.1f} ms  {1e3 * (ours - program):+7.1f}" if program else ""
-            )
-            print(f"  {what:48} {ours * 1e3:7.1f} ms  {beside}")
-        print(f"  not as wanted: {', '.join(missed(found)) or 'nothing'}")
+        found = [*measure(ways(alices(server), git))]
+    for what, ours, program in found:
+        beside = f"git {program * 1e3:7.1f} ms  {1e3 * (ours - program):+7.1f}" if program else ""
+        print(f"  {what:48} {ours * 1e3:7.1f} ms  {beside}")
+    print(f"  not as wanted: {', '.join(missed(found)) or 'nothing'}")
 
 
 def missed(found: list[tuple[str, float, float | None]]) -> Iterator[str]:

@@ -12,15 +12,15 @@ import os
 import random
 import statistics
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from threading import Event, Thread
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from browse import Git, fill
+from measuring import serving
+from snapshot import snapshot
+
 SECONDS = float(os.environ.get("SECONDS", "60"))
 HONOURS = "--rude" not in sys.argv
 CONNECTIONS, QUIET_SECONDS, SEED = 16, 10.0, 15
@@ -109,17 +109,9 @@ def told(name: str, took: list[float], statuses: Counter[int]) -> float:
 
 
 def main() -> None:
-    os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings"}
-    import django
-
-    django.setup()
-    from bench.browse import Git, fill
-    from bench.snapshot import snapshot
-    from tests.server import Server
-
     kind = next((one[7:] for one in sys.argv if one.startswith("--kind=")), "gunicorn-asgi")
     source = snapshot()
-    with tempfile.TemporaryDirectory() as name, Server(Path(name), kind) as server:
+    with serving(kind) as (server, _):
         commits = Git(fill(server, source)).commits
         port, token = int(server.url.rpartition(":")[2]), server.token("alice")
         print(f"{kind}, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")

@@ -11,12 +11,13 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from measuring import serving
+
+from tests.gitclient import Git
+
 COMMITS, BLOB = 10_000, 20_000
 FORKS, THREADS = 5, 10
 UPSTREAM = "/users/alice/repos/big"
@@ -61,8 +62,6 @@ def wait(alice, uuid: str) -> float:
 
 
 def measure(server, folder: Path) -> None:
-    from tests.gitclient import Git
-
     alice = server.api("alice")
     alice.post("/users/alice/repos", name="Big", slug="big").gives(201)
     git = Git(folder / "ours", f"{server.url}/users/alice/big.git", server.token("alice"))
@@ -99,17 +98,9 @@ def measure(server, folder: Path) -> None:
 
 
 def main() -> None:
-    os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings"}
     os.environ.pop("DATABASE_URL", None)  # the worker is to be a thread of the server
-    import django
-
-    django.setup()
-    from tests.server import Server
-
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with Server(folder, "gunicorn") as server:
-            measure(server, folder)
+    with serving() as (server, folder):
+        measure(server, folder)
 
 
 if __name__ == "__main__":

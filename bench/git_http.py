@@ -21,8 +21,12 @@ from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from measuring import ROOT, take_turns
+
+from apps.git.repo import GitRepo
+from apps.git.run import _CONFIG
+from tests.server import Server
+
 ROUNDS = int(os.environ.get("ROUNDS", "9"))
 BACKEND = "/usr/lib/git-core/git-http-backend"
 NGINX = """
@@ -90,8 +94,6 @@ class Guildhall:
     name = "Guildhall, gunicorn"
 
     def __init__(self, folder: Path, running: ExitStack) -> None:
-        from tests.server import Server
-
         (folder / "ours").mkdir()
         self.server = running.enter_context(Server(folder / "ours", "gunicorn"))
         url = f"{self.server.url}/users/alice"
@@ -121,9 +123,6 @@ class HttpBackend:
         wait_for(port)
 
     def create(self, slug: str) -> None:
-        from apps.git.repo import GitRepo
-        from apps.git.run import _CONFIG
-
         path = self.folder / "repos" / f"{slug}.git"
         GitRepo(path).create("main")
         config = {**_CONFIG, "http.receivepack": "true"}
@@ -169,14 +168,8 @@ class Bench:
 
     def compare(self, title: str, way: Callable[[object], Callable[[], None]]) -> None:
         """`way(site)` prepares and returns the measured function; the sites alternate."""
-        took: dict[str, list[float]] = {site.name: [] for site in self.sites}
-        for number in range(ROUNDS + 1):
-            for site in self.sites if number % 2 else reversed(self.sites):
-                run = way(site)
-                begin = time.perf_counter()
-                run()
-                if number:  # the first round warms up
-                    took[site.name].append(time.perf_counter() - begin)
+        ways = {site.name: lambda _, site=site: way(site) for site in self.sites}
+        took = take_turns(ways, ROUNDS)
         print(f"\n{title}")
         theirs = statistics.median(took[HttpBackend.name])
         for name, found in took.items():
@@ -219,10 +212,6 @@ class Bench:
 
 
 def main() -> None:
-    os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings"}
-    import django
-
-    django.setup()
     source = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT).resolve()
     with tempfile.TemporaryDirectory() as name, ExitStack() as running:
         folder = Path(name)

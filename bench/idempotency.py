@@ -7,14 +7,10 @@ gunicorn of 8 threads on the database of DATABASE_URL, or SQLite; see bench/READ
 
 from __future__ import annotations
 
-import os
-import sys
-import tempfile
 from itertools import count
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from measuring import alices, compare, serving
+
 FILL = """
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
@@ -29,13 +25,6 @@ PATH = "/api/v1/users/alice/repos/r/threads/1/replies"
 
 
 def main() -> None:
-    os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings"}
-    import django
-
-    django.setup()
-    from bench.api import Site, compare
-    from tests.server import Server
-
     number = count(1)
 
     def fresh() -> bytes:
@@ -44,11 +33,10 @@ def main() -> None:
     def new_key() -> str:
         return f"Idempotency-Key: key-{next(number)}"
 
-    with tempfile.TemporaryDirectory() as name, Server(Path(name), "gunicorn") as server:
-        token = server.token("alice")
+    again = '{"kind": "answer", "body": "Once."}'.encode
+    with serving() as (server, _):
+        site = alices(server)
         server.run(FILL)
-        site = Site(int(server.url.rpartition(":")[2]), token)
-        again = '{"kind": "answer", "body": "Once."}'.encode
         ways = {
             "without a key": (site.ask(PATH, fresh), 201),
             "with a key": (site.ask(PATH, fresh, new_key), 201),

@@ -7,18 +7,19 @@ SQLite, or PostgreSQL with DATABASE_URL. See bench/README.md.
 
 from __future__ import annotations
 
-import os
 import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from threading import Event, Thread
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from measuring import serving
+
+from apps.git.repo import GitRepo
+from tests.gitclient import Git
+
 COUNTS = (10, 1_000, 10_000)
 THREAD = {"title": "A thread", "body": "text", "kind": "discussion"}
 
@@ -59,8 +60,6 @@ def tag(git, count: int) -> None:
 
 def plain_push(git, folder: Path) -> float:
     """The same push from git to git, into a store with our configuration."""
-    from apps.git.repo import GitRepo
-
     store = folder / "plain.git"
     shutil.rmtree(store, ignore_errors=True)
     GitRepo(store).create("main")
@@ -71,8 +70,6 @@ def plain_push(git, folder: Path) -> float:
 
 
 def measure(server, folder: Path, count: int) -> None:
-    from tests.gitclient import Git
-
     alice, bob, slug = server.api("alice"), server.api("bob"), f"tags-{count}"
     alice.post("/teams/crew/repos", name=slug, slug=slug).gives(201)
     path = f"/teams/crew/repos/{slug}"
@@ -96,22 +93,13 @@ def measure(server, folder: Path, count: int) -> None:
 
 
 def main() -> None:
-    os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings"}
-    import django
-
-    django.setup()
-    from tests.server import Server
-
-    kind = sys.argv[1] if len(sys.argv) > 1 else "gunicorn"
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with Server(folder, kind) as server:
-            alice = server.api("alice")
-            alice.post("/teams", name="Crew", slug="crew").gives(201)
-            server.token("bob")
-            alice.post("/teams/crew/members", username="bob", role="member").gives(201)
-            for count in COUNTS:
-                measure(server, folder, count)
+    with serving(*sys.argv[1:2]) as (server, folder):
+        alice = server.api("alice")
+        alice.post("/teams", name="Crew", slug="crew").gives(201)
+        server.token("bob")
+        alice.post("/teams/crew/members", username="bob", role="member").gives(201)
+        for count in COUNTS:
+            measure(server, folder, count)
 
 
 if __name__ == "__main__":

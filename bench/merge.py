@@ -11,13 +11,14 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from measuring import serving, take_turns
+
+from apps.git.repo import GitRepo
+from apps.git.run import _CONFIG
+
 ROUNDS, FILES = int(os.environ.get("ROUNDS", "40")), 200
 WARM_UP = 3
 SHELL = """
@@ -90,39 +91,19 @@ ROLES, WHAT = ("AUTHOR", "COMMITTER"), ("NAME", "EMAIL")
 
 
 def main() -> None:
-    os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings"}
-    import django
-
-    django.setup()
-    from apps.git.repo import GitRepo
-    from apps.git.run import _CONFIG
-    from tests.server import Server
-
     kind = sys.argv[1] if len(sys.argv) > 1 else "gunicorn"
-    with tempfile.TemporaryDirectory() as name:
-        source = Path(name) / "shell.git"
+    with serving(kind) as (server, folder):
+        source = folder / "shell.git"
         GitRepo(source).create("main")
         command = ["git", f"--git-dir={source}", "fast-import", "--quiet"]
         subprocess.run(command, input=history(ROUNDS + WARM_UP), check=True)
-        (Path(name) / "ours").mkdir()
-        with Server(Path(name) / "ours", kind) as server:
-            sides = {"Guildhall": Ours(server, source), "shell": Shell(source, _CONFIG)}
-            compare(kind, sides)
-
-
-def compare(kind: str, sides: dict) -> None:
-    took: dict[str, list[float]] = {side: [] for side in sides}
-    for number in range(ROUNDS + WARM_UP):
-        for side in sorted(sides, reverse=bool(number % 2)):
-            run = sides[side].prepare(number)
-            begin = time.perf_counter()
-            run()
-            if number >= WARM_UP:
-                took[side].append(1000 * (time.perf_counter() - begin))
+        sides = {"Guildhall": Ours(server, source), "shell": Shell(source, _CONFIG)}
+        ways = {name: side.prepare for name, side in sides.items()}
+        took = take_turns(ways, ROUNDS, WARM_UP)
     print(f"{kind}, {FILES} files, {ROUNDS} merges each, medians")
     for side, found in took.items():
-        middle, spread = statistics.median(found), f"{min(found):.1f} to {max(found):.1f}"
-        print(f"  {side:10} {middle:6.1f} ms ({spread})")
+        middle, least, most = (1000 * of(found) for of in (statistics.median, min, max))
+        print(f"  {side:10} {middle:6.1f} ms ({least:.1f} to {most:.1f})")
     ours, theirs = (statistics.median(took[side]) for side in ("Guildhall", "shell"))
     print(f"  {ours / theirs:.2f} times the shell")
 

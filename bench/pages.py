@@ -12,15 +12,28 @@ import gzip
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from in_process import migrate
+
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.events.models import Event, Ping
+from apps.pulls.models import Pull, PullVersion, Review, VersionContents
+from apps.repos.access import access_to
+from apps.repos.models import Ref, Repo
+from apps.teams.models import Member, Team
+from apps.threads.actions import create_reply, create_thread
+from apps.threads.models import Reply, Thread
+from config import demo
+
 TIMES, TURNS, REPLIES = 100, 15, 50
 REPO = "teams/acme/tide-table"
 TRIVIAL = "a form (/settings/appearance)"
@@ -38,35 +51,17 @@ Places = dict[tuple[int, int], int]
 
 
 def main(events: int) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        os.environ |= {"DJANGO_SETTINGS_MODULE": "config.settings", "DATA_DIR": name}
-        import django
-
-        django.setup()
-        from django.conf import settings
-        from django.core.management import call_command
-
-        from config import demo
-
-        settings.ALLOWED_HOSTS = ["*"]
-        call_command("migrate", verbosity=0)
-        demo.load()
-        multiply()
-        more_events(events)
-        measure(paths())
+    migrate()
+    demo.load()
+    multiply()
+    more_events(events)
+    measure(paths())
 
 
 def multiply() -> None:
     """Copy each row of the demo 99 times: threads and what is in them beside the others of their
     repository; people and teams beside each other, and repositories, but these without threads.
     """
-    from apps.accounts.models import User
-    from apps.events.models import Event, Ping
-    from apps.pulls.models import Pull, PullVersion, Review, VersionContents
-    from apps.repos.models import Ref, Repo
-    from apps.teams.models import Member, Team
-    from apps.threads.models import Reply, Thread
-
     people = copies(User, ["username", "username_key"], empty=["email", "email_key"])
     teams = copies(Team, ["slug"])
     copies(Member, team_id=teams, user_id=people)
@@ -119,11 +114,6 @@ def copies(
 
 def more_events(count: int) -> None:
     """Events of alice's, evenly over the last 90 days."""
-    from django.utils import timezone
-
-    from apps.accounts.models import User
-    from apps.events.models import Event
-
     own = Event.objects.filter(actor=User.objects.get(username="alice"), repo_id__gt=0)
     samples = [*own.filter(kind__in=["reply-created", "branch-pushed", "thread-created"])]
     now, apart = timezone.now(), dt.timedelta(days=90) / max(count, 1)
@@ -140,13 +130,6 @@ def more_events(count: int) -> None:
 
 def paths() -> dict[str, tuple[str, str]]:
     """The person and the address of each page, by name."""
-    from apps.accounts.models import User
-    from apps.accounts.principal import Principal
-    from apps.pulls.models import Pull
-    from apps.repos.access import access_to
-    from apps.repos.models import Repo
-    from apps.threads.actions import create_reply, create_thread
-
     Repo.objects.update(last_number=TIMES * 1000)
     repo = Repo.objects.get(slug="tide-table", owner_team__slug="acme")
     bob = access_to(Principal(User.objects.get(username="bob")), repo)
@@ -168,13 +151,6 @@ def paths() -> dict[str, tuple[str, str]]:
 
 def measure(pages: dict[str, tuple[str, str]]) -> None:
     """Print the best times of each page by processor and by clock, and the medians."""
-    from django.db import connection
-    from django.test import Client
-    from django.test.utils import CaptureQueriesContext
-
-    from apps.accounts.models import User
-    from apps.events.models import Event
-
     clients = {name: Client() for name, _ in pages.values()}
     for name, client in clients.items():
         client.force_login(User.objects.get(username=name))

@@ -6,22 +6,11 @@ with as few signs as are still rendered (`MARKERS_MAX`), the rest being words.
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
-os.environ.setdefault("SECRET_KEY", "bench")
+from in_process import ROOT
 
-# The modules below need these settings.
-import django  # noqa: E402
-
-django.setup()
-
-from apps.core.markdown import MARKERS, MARKERS_MAX, references, render, with_links  # noqa: E402
+from apps.core.markdown import MARKERS, MARKERS_MAX, references, render, with_links
 
 LENGTH = 65_536
 HARD = {

@@ -7,17 +7,9 @@ Under gunicorn, on SQLite; with DATABASE_URL on PostgreSQL.
 
 from __future__ import annotations
 
-import os
-import statistics
-import sys
-import tempfile
-import time
-from pathlib import Path
+from measuring import alices, compare, serving
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
 FEW, MANY, PER_PAGE = 100, 10_000, 50
-TURNS, TIMES = 15, 10
 FILL = """
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
@@ -39,39 +31,22 @@ for count in ({few}, {many}):
 
 
 def main() -> None:
-    os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings"}
-    import django
-
-    django.setup()
-    from bench.api import Site
-    from tests.server import Server
-
-    with tempfile.TemporaryDirectory() as name, Server(Path(name), "gunicorn") as server:
-        token = server.token("alice")
+    threads = "/api/v1/users/alice/repos/r/threads"
+    few, many = (f"{threads}/{number}/replies?per_page={PER_PAGE}" for number in (1, 2))
+    last = MANY // PER_PAGE
+    reads = {
+        f"page 1 of {FEW:,} replies": few,
+        f"page 1 of {MANY:,} replies": many,
+        f"page {last} of {MANY:,} replies": f"{many}&page={last}",
+        f"the thread with {FEW:,} replies": f"{threads}/1",
+        f"the thread with {MANY:,} replies, of which 500 come": f"{threads}/2",
+    }
+    with serving() as (server, _):
+        site = alices(server)
         server.run(FILL.format(few=FEW, many=MANY))
-        site = Site(int(server.url.rpartition(":")[2]), token)
-        threads = "/api/v1/users/alice/repos/r/threads"
-        few, many = (f"{threads}/{number}/replies?per_page={PER_PAGE}" for number in (1, 2))
-        last = MANY // PER_PAGE
-        reads = {
-            f"page 1 of {FEW:,} replies": few,
-            f"page 1 of {MANY:,} replies": many,
-            f"page {last} of {MANY:,} replies": f"{many}&page={last}",
-            f"the thread with {FEW:,} replies": f"{threads}/1",
-            f"the thread with {MANY:,} replies, of which 500 come": f"{threads}/2",
-        }
-        calls = {words: site.ask(path) for words, path in reads.items()}
-        took: dict[str, list[float]] = {words: [] for words in reads}
-        for _ in range(TURNS):
-            for words, call in calls.items():
-                begin = time.perf_counter()
-                for _ in range(TIMES):
-                    if call() != 200:
-                        sys.exit(words)
-                took[words].append((time.perf_counter() - begin) / TIMES)
-    first = statistics.median(took[next(iter(reads))])
-    for words, turns in took.items():
-        median = statistics.median(turns)
+        found = compare({words: (site.ask(path), 200) for words, path in reads.items()}, times=10)
+    first = next(iter(found.values()))
+    for words, median in found.items():
         print(f"  {words:48} {median * 1000:7.1f} ms   {median / first:5.2f}")
 
 

@@ -20,8 +20,10 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from git_http import process, wait_for
+
+from tests.server import Server
+
 ROUNDS, EACH = 15, 20
 SUBSCRIBERS = (1000, 5000, 10000)
 PATIENCE = 60.0
@@ -94,8 +96,6 @@ class Guildhall:
     """A repository with the events of everybody; a new thread is the event."""
 
     def __init__(self, folder: Path, running: ExitStack, largest: int) -> None:
-        from tests.server import Server
-
         self.api = running.enter_context(Server(folder, "gunicorn"))
         self.streams = running.enter_context(Server(folder, "gunicorn-asgi", beside=self.api))
         self.port = int(self.streams.url.rpartition(":")[2])
@@ -122,8 +122,6 @@ class Nchan:
     """One channel, and a message as large as one of our frames."""
 
     def __init__(self, folder: Path, running: ExitStack) -> None:
-        from bench.git_http import process, wait_for
-
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -164,10 +162,6 @@ def measure(site, count: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings"}
-    import django
-
-    django.setup()
     counts = [int(word) for word in sys.argv[1:]] or SUBSCRIBERS
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))

@@ -1,31 +1,20 @@
 """Time of `/suggest-users` and `/users` with 100,000 people: median, maximum and query plans.
 
-DATA_DIR=$(mktemp -d) .venv/bin/python bench/suggest_users.py, or with the DATABASE_URL of an
-empty database, which is filled. Each request goes through the whole of Django.
+.venv/bin/python bench/suggest_users.py, or with the DATABASE_URL of an empty database, which is
+filled. Each request goes through the whole of Django.
 """
 
 from __future__ import annotations
 
-import os
 import statistics
-import sys
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
-os.environ.setdefault("SECRET_KEY", "bench")
+from django.db import connection
+from django.test import Client
+from in_process import migrate
 
-import django
-
-django.setup()
-
-from django.core.management import call_command  # noqa: E402
-from django.db import connection  # noqa: E402
-from django.test import Client  # noqa: E402
-
-from apps.accounts.actions import create_token, create_user  # noqa: E402
-from apps.accounts.models import User  # noqa: E402
+from apps.accounts.actions import create_token, create_user
+from apps.accounts.models import User
 
 PEOPLE = 100_000
 ROUNDS = 50
@@ -34,7 +23,7 @@ FIRST = ["anna", "bo", "cem", "dana", "eli", "fay", "gus", "hana", "ivo", "jo"]
 
 def fill() -> str:
     """People whose names share beginnings; returns the token of another person."""
-    call_command("migrate", verbosity=0)
+    migrate()
     for start in range(0, PEOPLE, 5000):
         User.objects.bulk_create(
             User(

@@ -5,14 +5,17 @@ from __future__ import annotations
 from rest_framework.routers import Route, SimpleRouter
 
 from apps.accounts.views import CheckUsernameViewSet, InviteViewSet, TokenViewSet, UserViewSet
-from apps.browse.content_views import (
+from apps.browse.views import (
     ArchiveViewSet,
     BlameViewSet,
+    BranchViewSet,
+    CommitViewSet,
+    ComparisonViewSet,
     ContentsViewSet,
     RawViewSet,
+    TagViewSet,
     TreeViewSet,
 )
-from apps.browse.views import BranchViewSet, CommitViewSet, ComparisonViewSet, TagViewSet
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, PingViewSet, TailViewSet
 from apps.pulls.views import (

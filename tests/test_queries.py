@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from apps.accounts.actions import create_token
 from apps.accounts.models import Invite, User
-from apps.browse.cache import pack_commits, pack_files
+from apps.browse.cache import pack
 from apps.git import run
 from apps.git.diff import FileChange
 from apps.git.log import EPOCH, Commit, Signature
@@ -226,8 +226,8 @@ class Many:
             file = FileChange(b"a", None, "added", 1, 0, False, SHA, None, "100644", None)
             VersionContents.objects.create(
                 version=row,
-                commits=pack_commits([commit] * pull.last_version),
-                files=pack_files([file] * pull.last_version),
+                commits=pack([commit] * pull.last_version),
+                files=pack([file] * pull.last_version),
             )
         pull.save(update_fields=["last_version"])
 

@@ -228,7 +228,7 @@ ENDS_HELP = 'A duration from now, such as "7 days", or a time with offset.'
 
 
 class NewInvite(ActionForm):
-    request_serializer = CreateInvite
+    request_serializer: Any = CreateInvite
 
     email = forms.CharField(
         required=False,
@@ -240,11 +240,8 @@ class NewInvite(ActionForm):
     )
 
 
-class ChangeInvite(ActionForm):
+class ChangeInvite(NewInvite):
     request_serializer = UpdateInvite
-
-    email = NewInvite.base_fields["email"]
-    expires_at = forms.CharField(label="Ends", max_length=100, help_text=ENDS_HELP)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

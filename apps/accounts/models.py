@@ -285,7 +285,6 @@ NOT_DELETED = Q(deleted_at=None)
 
 class InviteQuerySet(models.QuerySet["Invite"]):
     def not_deleted(self) -> InviteQuerySet:
-        """Invites that have not been deleted."""
         return self.filter(NOT_DELETED)
 
     def visible_to(self, principal: Principal) -> InviteQuerySet:
@@ -294,13 +293,11 @@ class InviteQuerySet(models.QuerySet["Invite"]):
         return invites if principal.is_staff else invites.filter(created_by=principal.user.pk)
 
     def with_status(self, status: str) -> InviteQuerySet:
-        """The invites with this status."""
         if status == InviteStatus.ACCEPTED:
             return self.exclude(accepted_at=None)
         expired = Q(expires_at__lte=timezone.now())
-        return self.filter(
-            expired if status == InviteStatus.EXPIRED else ~expired, accepted_at=None
-        )
+        of_status = expired if status == InviteStatus.EXPIRED else ~expired
+        return self.filter(of_status, accepted_at=None)
 
     def search(self, text: str) -> InviteQuerySet:
         """Invites that contain this text, ignoring case, in their address or in a name or address
@@ -355,7 +352,6 @@ class Invite(SiteEvents, models.Model):
         return f"invite {str(self.uuid)[:8]}"
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Set `email_key` whenever the row is saved."""
         self.email_key = self.email.lower()
         super().save(*args, **options)
 

@@ -13,9 +13,10 @@ import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from django.db import DatabaseError, OperationalError
 from django.db.models import Sum
 from django.utils import timezone
@@ -93,23 +94,20 @@ def cached(repo: Repo, question: Question, ask: Callable[[], Any]) -> Any:
 
 
 def cached_patches(
-    repo: Repo,
-    question: Question,
-    files: Sequence[FileChange],
-    ask: Callable[[], Patches],
+    repo: Repo, question: Question, files: Sequence[FileChange], ask: Callable[[], Patches]
 ) -> list[bytes | None]:
     """The cached patches of these files, else those of `ask`; see `apps.git.diff.patches`.
 
     `question` contains the two commits; see `cached`.
     """
 
-    def encoded() -> list[str | None]:
+    def read() -> list[bytes | None]:
         patches = ask()
-        return [encode_bytes(patches[file.path]) for file in files]
+        return [patches[file.path] for file in files]
 
     if not files:
         return []
-    patches = cached(repo, (*question, *(file.path for file in files)), encoded)
+    patches = cached(repo, (*question, *(file.path for file in files)), read)
     return [decode_bytes(patch) for patch in patches]
 
 
@@ -126,21 +124,17 @@ def find(repo: Repo, key: str) -> bytes | None:
 
 
 def key_of(question: Question) -> str:
-    """The cache key of a question."""
     return hashlib.sha256(
         repr((VERSION, *question)).encode("utf-8", "backslashreplace")
     ).hexdigest()
 
 
 def try_to_store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
-    """Store an answer, but neither wait for other transactions nor fail; log errors.
-
-    The database may refuse, because another request writes or the repository was just deleted.
-    """
+    """Store an answer, but do not wait for other transactions."""
     try:
         with without_waiting():
             store(repo, key, value, ends_at)
-    except DatabaseError:
+    except DatabaseError:  # another request writes, or the repository was just deleted
         logger.warning("an answer of git about %s could not be cached", repo.uuid, exc_info=True)
 
 
@@ -168,7 +162,7 @@ def store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> No
 
 
 def drop_answers() -> None:
-    """Delete all cached answers, of every repository."""
+    """Delete the cached answers of all repositories."""
     GitCache.objects.all().delete()
 
 
@@ -181,17 +175,12 @@ def too_expensive() -> Invalid:
 
 
 def pack(answer: object) -> bytes:
-    """Pack an answer for storing. Dataclasses become JSON objects; they may not contain bytes."""
-    return zlib.compress(json.dumps(answer))
+    """Pack an answer for storing. Dataclasses become JSON objects, bytes texts in `ENCODING`."""
+    return zlib.compress(orjson.dumps(answer, lambda content: content.decode(ENCODING)))
 
 
 def unpack(value: bytes) -> Any:
-    """The JSON of a packed answer."""
     return json.loads(zlib.decompress(value))
-
-
-def encode_bytes(content: bytes | None) -> str | None:
-    return None if content is None else content.decode(ENCODING)
 
 
 def decode_bytes(text: str | None) -> bytes | None:
@@ -206,50 +195,16 @@ def _signatures(fields: dict[str, Any]) -> dict[str, Signature]:
     return {role: Signature(**fields[role]) for role in ("author", "committer")}
 
 
-def encode_file(file: FileChange) -> dict[str, Any]:
-    fields = _fields(file)
-    return {**fields, **{name: encode_bytes(fields[name]) for name in ("path", "previous_path")}}
-
-
 def decode_file(fields: dict[str, Any]) -> FileChange:
     paths = {name: decode_bytes(fields[name]) for name in ("path", "previous_path")}
     return FileChange(**{**fields, **paths})
-
-
-def encode_changes(changes: Changes) -> dict[str, Any]:
-    return {**_fields(changes), "files": [encode_file(file) for file in changes.files]}
 
 
 def decode_changes(fields: dict[str, Any]) -> Changes:
     return Changes(**{**fields, "files": tuple(map(decode_file, fields["files"]))})
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    # `asdict` copies each value, which takes longer than git for some hundred files.
-    return {name: getattr(value, name) for name in value.__slots__}
-
-
-def encode_range(blamed: BlamedRange) -> dict[str, Any]:
-    return {**asdict(blamed), "original_path": encode_bytes(blamed.original_path)}
-
-
 def decode_range(fields: dict[str, Any]) -> BlamedRange:
     commit = BlamedCommit(**{**fields["commit"], **_signatures(fields["commit"])})
     path = decode_bytes(fields["original_path"])
     return BlamedRange(**{**fields, "commit": commit, "original_path": path})
-
-
-def pack_commits(commits: Sequence[Commit]) -> bytes:
-    return pack(commits)
-
-
-def unpack_commits(value: bytes) -> list[Commit]:
-    return [decode_commit(fields) for fields in unpack(value)]
-
-
-def pack_files(files: Sequence[FileChange]) -> bytes:
-    return pack([encode_file(file) for file in files])
-
-
-def unpack_files(value: bytes) -> list[FileChange]:
-    return [decode_file(fields) for fields in unpack(value)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from apps.browse.cache import cached, decode_changes, decode_commit, encode_changes
+from apps.browse.cache import cached, decode_changes, decode_commit
 from apps.browse.names import Revision, find_commit, no_commit, quick
 from apps.browse.read_slots import heavy_slots
 from apps.core.errors import Invalid
@@ -23,10 +23,10 @@ SKIP_MAX = 10**9
 
 @dataclass
 class History:
-    """The commits of a revision that match all filters, newest first. A slice is one page.
+    """The commits of a revision that match all filters, newest first. A slice is one page, cached.
 
-    Pages are cached. After slicing, `commit` is the commit that the list begins with. Slots for
-    slow pages are counted by `throttle_key`; see `caller_of`.
+    After slicing, `commit` is the commit that the list begins with. `throttle_key` is that of the
+    slots for slow pages; see `caller_of`.
     """
 
     repo: Repo
@@ -57,7 +57,6 @@ class History:
         return bool(self.path or self.author or self.until or skip > SKIP_QUICKLY)
 
     def read(self, skip: int, count: int) -> dict[str, Any]:
-        """Read a page from git, for the cache."""
         with quick():
             commit = find_commit(self.repo, self.rev)
             commits = None if self.is_slow(skip) else self.log(commit, skip, count)
@@ -67,25 +66,17 @@ class History:
         return {"commit": commit, "commits": commits}
 
     def log(self, commit: str, skip: int, count: int) -> list[Commit]:
-        try:
-            return log(
-                self.repo.git,
-                commit,
-                count=count,
-                skip=skip,
-                path=self.path,
-                author=self.author,
-                since=self.since,
-                until=self.until,
-            )
-        except GitTooLarge:
-            raise too_long() from None
+        filters = {name: getattr(self, name) for name in ("path", "author", "since", "until")}
+        return read_log(self.repo, commit, count=count, skip=skip, **filters)
 
 
-def too_long() -> Invalid:
-    """422 for commits whose messages have many megabytes together."""
-    text = "The messages of these commits are too long. Ask for fewer commits with `per_page`."
-    return Invalid("too_expensive", text)
+def read_log(repo: Repo, commit: str, **options: Any) -> list[Commit]:
+    """Commits by `git log`; 422 if their messages have many megabytes together."""
+    try:
+        return log(repo.git, commit, **options)
+    except GitTooLarge:
+        text = "The messages of these commits are too long. Ask for fewer commits with `per_page`."
+        raise Invalid("too_expensive", text) from None
 
 
 @dataclass(frozen=True)
@@ -112,15 +103,11 @@ def read_commit(repo: Repo, sha: str, throttle_key: str) -> SingleCommit:
 
 
 def _read_commit(repo: Repo, sha: str, throttle_key: str) -> dict[str, Any]:
-    """Read a commit from git, for the cache."""
     with quick():
         signed = is_signed(repo.git, sha)
         if signed is None:
             raise no_commit(sha)
-        try:
-            [commit] = log(repo.git, sha, count=1)
-        except GitTooLarge:
-            raise too_long() from None
+        [commit] = read_log(repo, sha, count=1)
     with heavy_slots.slot(throttle_key):
         changed = changes(repo.git, next(iter(commit.parents), None), sha)
-    return {"commit": commit, "is_signed": signed, "changes": encode_changes(changed)}
+    return {"commit": commit, "is_signed": signed, "changes": changed}

@@ -16,7 +16,6 @@ from apps.browse.cache import (
     cached_patches,
     decode_changes,
     decode_commit,
-    encode_changes,
 )
 from apps.browse.names import check_commits, invalid_ref, revision
 from apps.browse.read_slots import heavy_slots
@@ -28,7 +27,7 @@ from apps.git.diff import changes as read_changes
 from apps.git.exports import TEXT_MAX, write_diff, write_patches
 from apps.git.history import between
 from apps.git.log import Commit
-from apps.git.repo import Distance, GitRepo
+from apps.git.repo import GitRepo
 from apps.git.run import GitTooLarge
 from apps.repos.access import RepoAccess, access_to
 from apps.repos.models import Repo
@@ -104,18 +103,15 @@ def find_ends(access: RepoAccess, text: str, throttle_key: str) -> Ends:
     if not dots:
         raise invalid_ref(text)
     source, name = named_source(repo, head)
-    if source is None or not may_read(access, source):
+    if source is None or (
+        source != repo and access_to(access.principal, source).level < Level.READ
+    ):
         owner = head.removesuffix(name).removesuffix(":")
         text = f"{quoted(owner, 300)} has no fork of this repository that you can read."
         raise Invalid("source_not_found", text)
     prefix = "" if source == repo else head.removesuffix(name)
     begin, end = revision(repo, base).sha, revision(source, name).sha
     return Ends(repo, source, prefix, begin, end, throttle_key)
-
-
-def may_read(access: RepoAccess, source: Repo) -> bool:
-    """Whether the caller may read the source too."""
-    return source == access.repo or access_to(access.principal, source).level >= Level.READ
 
 
 def compare(ends: Ends, *, direct: bool) -> Comparison:
@@ -139,7 +135,10 @@ def _compare(ends: Ends, *, direct: bool) -> dict[str, Any]:
         git = ends.git
         result = between(git, ends.base, ends.head, most=COMMITS_MAX)
         base, head = check_commits((ends.base, ends.head), result.names)
-        merge_base = best_ancestor(git, base, head, result.distance)
+        if not result.distance.lost:
+            merge_base: str | None = base
+        else:
+            merge_base = git.merge_base(base, head) if result.distance.gained else head
         start = base if direct else merge_base
         if start is None:
             return {"start": None}
@@ -151,15 +150,8 @@ def _compare(ends: Ends, *, direct: bool) -> dict[str, Any]:
             "ahead": result.distance.gained,
             "behind": result.distance.lost,
             "commits": result.commits,
-            "changes": encode_changes(read_changes(git, start, head)),
+            "changes": read_changes(git, start, head),
         }
-
-
-def best_ancestor(git: GitRepo, base: str, head: str, distance: Distance) -> str | None:
-    """The best common ancestor. It is one of the two if the other contains it."""
-    if not distance.lost:
-        return base
-    return git.merge_base(base, head) if distance.gained else head
 
 
 def patches_of(
@@ -200,7 +192,7 @@ def write_text(ends: Ends, form: str, *, direct: bool) -> IO[bytes]:
 
 
 def _write(ends: Ends, comparison: Comparison, form: str, file: IO[bytes]) -> bool:
-    """Write the text into the file; return False if it is too large."""
+    """Write the text; return False if it is too large."""
     start = comparison.start if form == "diff" else comparison.base
     with heavy_slots.slot(ends.throttle_key):
         try:
@@ -221,6 +213,5 @@ def heavy_slot(ends: Ends) -> Iterator[None]:
 
 
 def diff_too_large() -> Invalid:
-    """422 for a comparison that is too large for this server."""
     text = f"The diff has more than {FILES_MAX} files or {TEXT_MAX} bytes, or takes too long."
     return Invalid("diff_too_large", f"{text} Fetch both with `git fetch` and compare them.")

@@ -17,7 +17,7 @@ from apps.accounts.principal import Principal
 from apps.browse.cache import cached
 from apps.browse.names import Revision, find_commit, find_tree, quick, shown_path
 from apps.browse.read_slots import archive_slots, heavy_slots
-from apps.browse.trees import INLINE_MAX, read_file
+from apps.browse.trees import INLINE_MAX, name_of, read_file
 from apps.core.conditional import not_modified
 from apps.core.errors import Invalid
 from apps.core.files import inert_headers, is_text, picture_type, pieces_of
@@ -87,7 +87,7 @@ def find_archive(repo: Repo, rev: Revision, path: bytes, throttle_key: str) -> A
 
 
 class HeldFile(StreamingHttpResponse):
-    """A response with a file. It holds a slot until it has been sent."""
+    """Holds a slot until it has been sent."""
 
     held: ExitStack
 
@@ -140,6 +140,10 @@ def archive_response(
             exports.WRITTEN_MAX,
         )
         answer = streams.answer(request, start, KINDS[form], held=held, packer=packer)
+    return _with_headers(answer, headers)
+
+
+def _with_headers(answer: HttpResponseBase, headers: dict[str, str]) -> HttpResponseBase:
     for name, value in headers.items():
         answer[name] = value
     return answer
@@ -171,7 +175,9 @@ def raw_response(
         text = f"{quoted(shown_path(path))} has {size} bytes. Read files of more than"
         raise Invalid("file_too_large", f"{text} {RAW_MAX} with git.")
     is_small = size <= INLINE_MAX
-    headers = headers_of(kind_of(start, is_whole=is_small), path)
+    kind = kind_of(start, is_whole=is_small)
+    name = CONTROL.sub("_", shown_path(name_of(entry)))
+    headers = inert_headers(kind, name, is_attachment=kind == OTHER)
     headers |= {"ETag": tag, "Content-Length": str(size)}
     if request.method == "HEAD":
         return HttpResponse(headers=headers)
@@ -189,15 +195,7 @@ def streamed(
         held.enter_context(transfer_slot(request, principal))
         start = partial(stream_blob, repo.git, blob)
         answer = streams.answer(request, start, headers["Content-Type"], held=held)
-    for name, value in headers.items():
-        answer[name] = value
-    return answer
-
-
-def headers_of(kind: str, path: bytes) -> dict[str, str]:
-    """Headers for a file of this type. Browsers show it if its type is known, else download it."""
-    name = CONTROL.sub("_", shown_path(path.rpartition(b"/")[2]))
-    return inert_headers(kind, name, is_attachment=kind == OTHER)
+    return _with_headers(answer, headers)
 
 
 def kind_of(start: bytes, *, is_whole: bool) -> str:

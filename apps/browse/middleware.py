@@ -113,6 +113,5 @@ def caller_of(request: HttpRequest) -> bytes:
     session = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
     credential = request.headers.get("Authorization") or session
     address = address_of(request.META, settings.TRUSTED_PROXIES)
-    return hashlib.blake2b(
-        (credential or address).encode("utf-8", "replace"), digest_size=16
-    ).digest()
+    text = (credential or address).encode("utf-8", "replace")
+    return hashlib.blake2b(text, digest_size=16).digest()

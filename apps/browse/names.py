@@ -6,7 +6,6 @@ Rows in the database lead from names to commits; git gets only full object names
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,9 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, Protocol, cast
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from django.conf import settings
+from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Exists
 from django.http import HttpRequest
 
@@ -76,7 +76,6 @@ class PullsOfCode(Protocol):
 
 @cache
 def pulls_of_code() -> PullsOfCode:
-    """The module of `settings.PULLS_OF_CODE`."""
     return cast("PullsOfCode", import_module(settings.PULLS_OF_CODE))
 
 
@@ -129,7 +128,6 @@ def full_names(ref: str) -> list[str]:
 
 
 def invalid_ref(ref: str) -> Invalid:
-    """422 for a text that cannot name a branch, tag or commit."""
     text = f"{quoted(ref)} is neither the name of a branch or tag nor a full commit name."
     return Invalid("invalid_ref", text)
 
@@ -160,30 +158,40 @@ def path_in_query(request: HttpRequest, parameters: Mapping[str, Any]) -> bytes:
     return path_in_tree(parameters.get("path", ""), in_base64)
 
 
+def raw_path_of(request: HttpRequest) -> bytes:
+    """The bytes of the path of the URL, if the server passes them on.
+
+    In `request.path`, bytes that are not UTF-8 become `%FF` or U+FFFD, depending on the server. A
+    file name may contain both.
+    """
+    if isinstance(request, ASGIRequest):
+        raw = request.scope.get("raw_path")
+    else:
+        raw = request.META.get("RAW_URI", "").partition("?")[0]
+    return unquote_to_bytes(raw or request.path)
+
+
 def decoded(text: str) -> bytes:
     if not BASE64.fullmatch(text):
         raise invalid_path()
+    digits = text.rstrip("=")
     try:
-        return base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), b"-_", True)
-    except (binascii.Error, ValueError):
+        return base64.b64decode(digits + "=" * (-len(digits) % 4), b"-_", validate=True)
+    except ValueError:
         raise invalid_path() from None
 
 
 def invalid_path() -> Invalid:
-    """422 for a text that cannot be a path."""
-    return Invalid(
-        "invalid_path", "This is not a path. A path is names with single slashes between them."
-    )
+    text = "This is not a path. A path is names with single slashes between them."
+    return Invalid("invalid_path", text)
 
 
 def path_is_no_text() -> Invalid:
-    """422 for a path in a URL that is not UTF-8."""
     text = "Send a path that is not UTF-8 as `path_base64`, in the URL-safe alphabet."
     return Invalid("invalid_path", text)
 
 
 def is_utf8(raw: bytes) -> bool:
-    """Whether these bytes are valid UTF-8."""
     try:
         raw.decode()
     except UnicodeDecodeError:
@@ -217,14 +225,10 @@ def quick() -> Iterator[None]:
 
 
 def find_commit(repo: Repo, rev: Revision) -> str:
-    """The commit of a revision; 404.
-
-    Runs git for full object names, which may be tags or not exist, and for heads of pulls, whose
-    commit may have been removed for good.
+    """The commit of a revision; 404. Runs git for full object names, which may be tags or not
+    exist, and for heads of pulls, whose commit may have been removed for good.
     """
-    if rev.is_here:
-        return rev.sha
-    return find_commits(repo.git, rev.sha)[0]
+    return rev.sha if rev.is_here else find_commits(repo.git, rev.sha)[0]
 
 
 def find_commits(git: GitRepo, *shas: str) -> list[str]:
@@ -241,7 +245,6 @@ def check_commits(shas: Sequence[str], commits: Sequence[str | None]) -> list[st
 
 
 def no_commit(sha: str) -> NotFound:
-    """404 for a commit that does not exist."""
     return NotFound("not_found", f"There is no ref {quoted(sha)} here: no such commit.")
 
 
@@ -265,6 +268,5 @@ def find_tree(repo: Repo, commit: str, path: bytes) -> str:
 
 
 def no_entry(path: bytes, commit: str) -> NotFound:
-    """404 for a path that does not exist in a commit."""
     text = f"There is no path {quoted(shown_path(path))} in commit {commit}."
     return NotFound("not_found", text)

@@ -31,11 +31,10 @@ AT_ONCE = 500
 """Commits of one statement."""
 ONE_PUSH = dt.timedelta(seconds=1)
 """Most time between the first and the last event of one push."""
-KINDS = (
-    *(Kind.BRANCH_CREATED, Kind.BRANCH_PUSHED, Kind.BRANCH_DELETED),
-    *(Kind.TAG_CREATED, Kind.TAG_DELETED),
-)
+KINDS = [kind for kind in Kind if kind.startswith(("branch-", "tag-"))]
 NAMESPACES = {"branch": BRANCHES, "tag": TAGS}
+PUSHER = ("pushed_by_id", "pushed_by__username", "pushed_by__uuid")
+"""The last three columns of a `Push`."""
 logger = logging.getLogger(__name__)
 
 
@@ -59,7 +58,7 @@ def pushers_of(repo: Repo, shas: Collection[str]) -> dict[str, Push]:
     rows = _pushes(repo, shas)
     if repo.pushes_due:
         heads = repo.refs.filter(peeled_sha__in=shas, pushed_by__isnull=False)
-        rows = rows.union(heads.values_list(*_columns("peeled_sha", "updated_at")))
+        rows = rows.union(heads.values_list("peeled_sha", "updated_at", *PUSHER))
     return _first(rows)
 
 
@@ -72,16 +71,10 @@ def _pushes(repo: Repo, shas: Collection[str]) -> QuerySet[CommitPush, Any]:
         origin |= Q(repo=repo.upstream_id)
         origin |= Q(repo__in=Repo.objects.filter(copies=repo.upstream_id).values("pk"))
     rows = CommitPush.objects.filter(origin, sha__in=shas)
-    return rows.values_list(*_columns("sha", "pushed_at"))
-
-
-def _columns(sha: str, at: str) -> tuple[str, ...]:
-    """The columns of `Push`."""
-    return (sha, at, "pushed_by_id", "pushed_by__username", "pushed_by__uuid")
+    return rows.values_list("sha", "pushed_at", *PUSHER)
 
 
 def _first(rows: Iterable[Any]) -> dict[str, Push]:
-    """The earliest push of each commit."""
     pushes = [Push(*row) for row in rows]
     pushes.sort(key=lambda push: push.pushed_at, reverse=True)
     return {push.sha: push for push in pushes}

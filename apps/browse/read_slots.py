@@ -20,7 +20,6 @@ MOST_WAITING, MOST_WAITING_OF_CALLER = 4, 2
 
 
 def busy(full: str) -> Unavailable:
-    """503: all slots are taken."""
     return Unavailable(*PLAIN[503], headers={"Retry-After": str(RETRY_AFTER)})
 
 

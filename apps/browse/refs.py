@@ -39,12 +39,10 @@ def list_tags(repo: Repo) -> QuerySet[Any, Any]:
 
 def get_ref(rows: QuerySet[Any, Any], full_name: str, noun: str) -> Any:
     """The row with this full name; 404. `noun` is "branch" or "tag"."""
-    ref = None
-    if "\0" not in full_name:  # PostgreSQL refuses texts with NUL
-        ref = rows.filter(full_name=full_name).first()
+    # PostgreSQL refuses texts with NUL.
+    ref = None if "\0" in full_name else rows.filter(full_name=full_name).first()
     if ref is None:
-        text = f"There is no {noun} {quoted(short_name(full_name))} here."
-        raise NotFound("not_found", text)
+        raise NotFound("not_found", f"There is no {noun} {quoted(short_name(full_name))} here.")
     return ref
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from apps.browse.cache import ENCODING, ForNow, cached, decode_range, encode_range
+from apps.browse.cache import ENCODING, ForNow, cached, decode_range
 from apps.browse.names import (
     Revision,
     find_commit,
@@ -173,7 +173,6 @@ def content_of(repo: Repo, commit: str, entry: Entry) -> Content:
 
 
 def is_directory(path: bytes) -> Invalid:
-    """422 `is_directory`, with the resource that reads directories."""
     text = f"{quoted(shown_path(path))} is a directory: read it at …/tree."
     return Invalid("is_directory", text)
 
@@ -189,7 +188,7 @@ class Readme:
 
 @dataclass(frozen=True)
 class FolderPage:
-    """Some of the entries of a folder, directories first. The first page has the README."""
+    """Entries of a folder, directories first. The first page has the README."""
 
     entries: Sequence[Entry]
     has_more: bool
@@ -235,9 +234,9 @@ def _read_folder(repo: Repo, tree: str, page: int) -> dict[str, Any]:
         entries = sorted(listed[:ENTRIES_A_PAGE], key=lambda entry: entry.kind != "directory")
         readme = read_readme(repo, entries) if page == 1 else None
     return {
-        "entries": [{**asdict(entry), "path": entry.path.decode(ENCODING)} for entry in entries],
+        "entries": entries,
         "has_more": len(listed) > ENTRIES_A_PAGE,
-        "readme": readme and {**asdict(readme), "name": readme.name.decode(ENCODING)},
+        "readme": readme,
     }
 
 
@@ -259,7 +258,6 @@ def read_readme(repo: Repo, entries: Sequence[Entry]) -> Readme | None:
 
 
 def name_of(entry: Entry) -> bytes:
-    """The last part of an entry's path."""
     return entry.path.rpartition(b"/")[2]
 
 
@@ -291,7 +289,7 @@ def find_last_changes(
         commits = (walk.newest, *walk.by_name.values())
         by_sha = {commit.sha: commit for commit in commits if commit}
         answer = {
-            "commits": [asdict(commit) for commit in by_sha.values()],
+            "commits": [*by_sha.values()],
             "newest": walk.newest and walk.newest.sha,
             "by_name": {name.decode(ENCODING): commit.sha for name, commit in walk.by_name.items()},
         }
@@ -322,11 +320,12 @@ def blame_lines(
 ) -> Blame:
     """Blame these lines or, without `last`, 500 lines from `first`; cached.
 
-    Slots are counted by `throttle_key`.
     404; 422 `is_directory`, `not_a_file`, `file_too_large`, `line_not_found`, `too_expensive`,
     `validation_failed`.
     """
-    check_lines(first, last)
+    if last is not None and not first <= last < first + BLAMED_LINES_MAX:
+        text = f"to: Must be an integer from `from` to {BLAMED_LINES_MAX - 1} more."
+        raise Invalid("validation_failed", text)
     question = ("blame", rev.sha, path, first, last)
     answer = cached(repo, question, lambda: _blame(repo, rev, path, first, last, throttle_key))
     return Blame(**{**answer, "ranges": [decode_range(fields) for fields in answer["ranges"]]})
@@ -335,7 +334,6 @@ def blame_lines(
 def _blame(
     repo: Repo, rev: Revision, path: bytes, first: int, last: int | None, throttle_key: str
 ) -> dict[str, Any]:
-    """Blame with git, for the cache."""
     with quick():
         commit, entry, content = read_file(repo, rev, path, most=BLAMED_BYTES_MAX)
         if entry.kind == "submodule":
@@ -347,20 +345,11 @@ def _blame(
     if first > max(1, total):
         raise Invalid("line_not_found", f"There is no line {first}: the file has {total}.")
     last = min(total, last or first + BLAMED_LINES - 1)
-    ranges = []
+    ranges: list[BlamedRange] = []
     if total:
         with heavy_slots.slot(throttle_key):
             try:
-                ranges = [
-                    encode_range(blamed) for blamed in blame(repo.git, commit, path, first, last)
-                ]
+                ranges = [*blame(repo.git, commit, path, first, last)]
             except GitTooLarge as error:
                 raise GitTimeout(str(error)) from None  # which `cached` stores as too expensive
     return {"commit": commit, "first": first, "last": last, "total": total, "ranges": ranges}
-
-
-def check_lines(first: int, last: int | None) -> None:
-    """422 if `last` is before `first`, or there are too many lines for one answer."""
-    if last is not None and not first <= last < first + BLAMED_LINES_MAX:
-        text = f"to: Must be an integer from `from` to {BLAMED_LINES_MAX - 1} more."
-        raise Invalid("validation_failed", text)

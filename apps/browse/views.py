@@ -1,38 +1,63 @@
-"""The resources `…/branches`, `…/tags`, `…/commits` and `…/compare`."""
+"""The resources that read code: branches, tags, commits, comparisons, files and archives."""
 
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 from typing import Any
 
 from django.http.response import HttpResponseBase
 from django.utils.encoding import escape_uri_path
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from rest_framework.response import Response
 
 from apps.browse import refs
 from apps.browse.commits import History, read_commit
 from apps.browse.comparison import Comparison, Ends, compare, find_ends, patches_of, write_text
-from apps.browse.downloads import TEXTS, text_response
-from apps.browse.names import invalid_ref, path_in_query, pulls_of_code, revision
+from apps.browse.downloads import (
+    KINDS,
+    TEXTS,
+    archive_response,
+    find_archive,
+    raw_response,
+    text_response,
+)
+from apps.browse.names import (
+    Revision,
+    invalid_ref,
+    is_utf8,
+    path_in_query,
+    path_in_tree,
+    path_is_no_text,
+    pulls_of_code,
+    raw_path_of,
+    revision,
+)
 from apps.browse.refs import BranchFilterSet, TagFilterSet
-from apps.browse.serializers.commits import (
+from apps.browse.serializers import (
+    BlameRecord,
+    BranchRecord,
     CommitRecord,
     ComparisonRecord,
+    ContentRecord,
+    SingleBranchRecord,
     SingleCommitRecord,
+    TagRecord,
+    TreeEntryRecord,
+    blame_record,
+    branch_record,
     commit_records,
     comparison_record,
-    stat_record,
-)
-from apps.browse.serializers.files import file_record, patched_record
-from apps.browse.serializers.refs import (
-    BranchRecord,
-    SingleBranchRecord,
-    TagRecord,
-    branch_record,
+    content_record,
+    file_record,
+    patched_record,
     protection_of_branch_record,
+    stat_record,
     tag_record,
+    tree_entry_record,
 )
+from apps.browse.trees import Folder, blame_lines, read_content
 from apps.core.access import Level
 from apps.core.conditional import by_body, by_names
 from apps.core.errors import NotFound
@@ -49,8 +74,16 @@ from apps.repos.models import BRANCHES, TAGS, Ref
 from apps.repos.models.ref import short_name
 
 COUNT = {"type": "integer", "minimum": 1, "maximum": PAGE_LIMIT}
+OF_FILES = ("invalid_path", "invalid_ref", "too_expensive")
 PATCHES_MAX = 30
 """Most files of a page with patches."""
+
+
+class CodeScoped(RepoScoped):
+    @property
+    def throttle_key(self) -> str:
+        """The key of the slots for slow answers."""
+        return caller_of(self.http_request, self.principal)
 
 
 class BranchViewSet(RepoScoped):
@@ -64,7 +97,6 @@ class BranchViewSet(RepoScoped):
     ref: Any
 
     def load_objects(self) -> None:
-        """Load the branch in the URL."""
         if "branch" in self.kwargs:
             rows = refs.list_branches(self.repo)
             self.ref = refs.get_ref(rows, BRANCHES + self.kwargs["branch"], "branch")
@@ -118,7 +150,6 @@ class TagViewSet(RepoScoped):
     ref: Any
 
     def load_objects(self) -> None:
-        """Load the tag in the URL."""
         if "tag" in self.kwargs:
             rows = refs.list_tags(self.repo)
             self.ref = refs.get_ref(rows, TAGS + self.kwargs["tag"], "tag")
@@ -186,17 +217,12 @@ class PageQuery(QuerySerializer):
     per_page = CountParameter(default=PER_PAGE_DEFAULT)
 
 
-class CommitViewSet(RepoScoped):
+class CommitViewSet(CodeScoped):
     """…/repos/{repo_slug}/commits and …/commits/{sha}"""
 
     schema_tags = ["commits"]
     lookup_url_kwarg = "sha"
     lookup_value_converter = "segment"
-
-    @property
-    def throttle_key(self) -> str:
-        """The key of the slots for slow answers."""
-        return caller_of(self.http_request, self.principal)
 
     @operation(
         Level.READ,
@@ -252,7 +278,6 @@ class CommitViewSet(RepoScoped):
         return by_body(self.http_request, {**record, "files": self.page_of_files(changes)})
 
     def page_of_files(self, changes: Changes) -> dict[str, Any]:
-        """The requested page of these files."""
         paginator: Any = self.paginator
         paginator.read(self.request, self.base_url)
         files = [file_record(file) for file in self.paginate(changes.files)]
@@ -276,7 +301,7 @@ class FilesPagination(PagePagination):
         return f"{self.base_url}{escape_uri_path(self.path)}?{query}"
 
 
-class ComparisonViewSet(RepoScoped):
+class ComparisonViewSet(CodeScoped):
     """…/repos/{repo_slug}/compare/{basehead}"""
 
     schema_tags = ["commits"]
@@ -316,35 +341,250 @@ class ComparisonViewSet(RepoScoped):
         `format=diff` returns one diff for `git apply`, `format=patch` the commits as e-mails for
         `git am`. More than 3,000 files or 20 MiB are 422 `diff_too_large`.
         """
-        throttle_key = caller_of(self.http_request, self.principal)
-        ends = find_ends(self.access, self.kwargs["basehead"], throttle_key)
+        ends = find_ends(self.access, self.kwargs["basehead"], self.throttle_key)
         form, direct = self.validated_query["format"], self.validated_query["direct"]
+
+        def text() -> HttpResponseBase:
+            file = write_text(ends, form, direct=direct)
+            return text_response(self.http_request, self.principal, file, TEXTS[form])
+
         if form in TEXTS:
-            names = ends.base, ends.head
-            return by_names(self.http_request, names, lambda: self.text(ends, form, direct=direct))
+            return by_names(self.http_request, (ends.base, ends.head), text)
         comparison = compare(ends, direct=direct)
         commits = commit_records(comparison.commits, ends.source, self.principal, self.base_url)
         files = self.page_of_files(ends, comparison)
         return by_body(self.http_request, comparison_record(comparison, commits, files))
 
-    def text(self, ends: Ends, form: str, *, direct: bool) -> HttpResponseBase:
-        """The whole comparison in a format of `TEXTS`."""
-        file = write_text(ends, form, direct=direct)
-        return text_response(self.http_request, self.principal, file, TEXTS[form])
-
     def page_of_files(self, ends: Ends, comparison: Comparison) -> dict[str, Any]:
-        """The requested page of the changed files."""
         paginator: Any = self.paginator
         paginator.read(self.request, self.base_url)
         paginator.path = f"{PREFIX}{self.repo.api_path}/compare/{ends.pinned}"
         if self.validated_query["patch"]:
             paginator.per_page = min(paginator.per_page, PATCHES_MAX)
-        files = self.paginate(comparison.changes.files)
+        changes = comparison.changes
+        files = self.paginate(changes.files)
         if self.validated_query["patch"]:
             patches = patches_of(ends, comparison, files)
             records = [patched_record(file, patches[file.path]) for file in files]
         else:
             records = [file_record(file) for file in files]
         page: dict[str, Any] = self.get_paginated_response(records).data
-        changes = comparison.changes
         return {**page, "files_truncated": changes.total > len(changes.files)}
+
+
+class FileQuery(QuerySerializer):
+    ref = TextParameter(required=False)
+    path_base64 = Base64Parameter(required=False)
+
+
+class TreeQuery(FileQuery):
+    recursive = FlagParameter()
+    sizes = FlagParameter()
+
+
+class TreePagination(PagePagination):
+    """Pages of the entries of a tree, of which only the first ones may be listed."""
+
+    is_truncated = False
+
+    def get_paginated_response(self, data: Any) -> Response:
+        answer = super().get_paginated_response(data)
+        answer.data["is_truncated"] = self.is_truncated
+        return answer
+
+    def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
+        envelope = super().get_paginated_response_schema(schema)
+        envelope["required"].append("is_truncated")
+        envelope["properties"]["is_truncated"] = {"type": "boolean"}
+        return envelope
+
+
+class FileScoped(CodeScoped):
+    """Base class of resources at a path of a commit."""
+
+    schema_tags = ["contents"]
+
+    @property
+    def path(self) -> bytes:
+        """The path below the root, whose path is empty; 422."""
+        in_base64 = self.validated_query.get("path_base64")
+        if in_base64 is None and not is_utf8(raw_path_of(self.http_request)):
+            raise path_is_no_text()
+        return path_in_tree(self.kwargs.get("path", ""), in_base64)
+
+    @property
+    def revision(self) -> Revision:
+        """The commit that `ref` names; 404, 422."""
+        return revision(self.repo, self.validated_query.get("ref"))
+
+
+class TreeViewSet(FileScoped):
+    """…/repos/{repo_slug}/tree and …/tree/{path}"""
+
+    pagination_class = TreePagination
+
+    @operation(
+        Level.READ,
+        response=TreeEntryRecord,
+        query=TreeQuery,
+        errors=(*OF_FILES, "not_a_directory"),
+    )
+    def list(self) -> HttpResponseBase:
+        """List a directory of a commit, in git's order.
+
+        `recursive=true` lists all files and directories below it, each directory before its
+        entries. At most 100,000 entries or 32 MiB of them are listed. If there are more,
+        `is_truncated` is true on each page. `next` names the commit, so that a push does not shift
+        pages. A repository without commits has no entries.
+        """
+        path = self.path
+        try:
+            rev = self.revision
+        except NotFound:
+            if path or "ref" in self.validated_query:
+                raise
+            return self.get_paginated_response(self.paginate([]))
+        return by_names(self.http_request, (rev.sha,), lambda: self.page(rev, path))
+
+    def page(self, rev: Revision, path: bytes) -> Response:
+        options = {name: self.validated_query[name] for name in ("recursive", "sizes")}
+        folder = Folder(self.repo, rev, path, **options)
+        entries = self.paginate(folder)
+        paginator: Any = self.paginator
+        paginator.pinned, paginator.is_truncated = {"ref": folder.commit}, folder.is_truncated
+        return self.get_paginated_response([tree_entry_record(entry) for entry in entries])
+
+
+class ContentsViewSet(FileScoped):
+    """…/repos/{repo_slug}/contents/{path}"""
+
+    lookup_url_kwarg = "path"
+    lookup_value_converter = "tree_path"
+
+    @operation(
+        Level.READ,
+        response=ContentRecord,
+        query=FileQuery,
+        errors=(*OF_FILES, "is_directory"),
+    )
+    def retrieve(self) -> HttpResponseBase:
+        """Read a file of a commit, with its content in base64.
+
+        `content` and `encoding` are null for a file of more than 1 MiB, whose bytes are at
+        `raw_url`, and for symlinks and submodules, which are not followed. `target` is the path in
+        the symlink or the commit of the submodule.
+        """
+        path, rev = self.path, self.revision
+
+        def record() -> dict[str, Any]:
+            file = read_content(self.repo, rev, path)
+            return content_record(file, self.repo, rev.name or rev.sha, self.base_url)
+
+        return by_names(self.http_request, (rev.sha, rev.name), record)
+
+
+class RawViewSet(FileScoped):
+    """…/repos/{repo_slug}/raw/{path}"""
+
+    lookup_url_kwarg = "path"
+    lookup_value_converter = "tree_path"
+
+    @operation(
+        Level.READ,
+        query=FileQuery,
+        media_type="*/*",
+        errors=(*OF_FILES, "file_too_large", "is_directory", "not_a_file"),
+    )
+    def retrieve(self) -> HttpResponseBase:
+        """Read the bytes of a file of a commit, of at most 512 MiB.
+
+        Texts are sent as plain text, PNG, JPEG, GIF, WebP and AVIF as pictures, and all other files
+        as attachments. `ETag` is the name of the blob. The bytes of a symlink are the path in it.
+        Git LFS pointers are not followed.
+        """
+        return raw_response(self.http_request, self.principal, self.repo, self.revision, self.path)
+
+
+class BlameQuery(FileQuery):
+    """`from` is a keyword of Python, so it is added in `get_fields`."""
+
+    to = CountParameter(required=False)
+
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), "from": CountParameter(default=1)}
+
+
+class BlameViewSet(FileScoped):
+    """…/repos/{repo_slug}/blame/{path}"""
+
+    lookup_url_kwarg = "path"
+    lookup_value_converter = "tree_path"
+
+    @operation(
+        Level.READ,
+        response=BlameRecord,
+        query=BlameQuery,
+        errors=(*OF_FILES, "file_too_large", "is_directory", "line_not_found", "not_a_file"),
+    )
+    def retrieve(self) -> HttpResponseBase:
+        """Read the commit that each line of a file comes from.
+
+        `to` is at most 999 after `from`; without it, 500 lines are read. If the file ends earlier,
+        `to` of the answer is its last line. `total_lines` is the number of its lines. A file of
+        more than 1 MiB is 422 `file_too_large`. Renames of the file are followed: `original_path`
+        and `original_line` are the place of a line in its commit.
+        """
+        path, query = self.path, self.validated_query
+        lines = query["from"], query.get("to")
+        blame = blame_lines(self.repo, self.revision, path, *lines, self.throttle_key)
+        return by_body(self.http_request, blame_record(blame, self.repo, path, self.principal))
+
+
+class ArchiveQuery(QuerySerializer):
+    ref = TextParameter(required=False)
+    format = StrictChoiceField([*KINDS], default="tar.gz")
+    path = TextParameter(required=False)
+    path_base64 = Base64Parameter(required=False)
+
+
+class ArchiveViewSet(CodeScoped):
+    """…/repos/{repo_slug}/archive"""
+
+    schema_tags = ["archives"]
+
+    @operation(
+        Level.READ,
+        query=ArchiveQuery,
+        media_type="*/*",
+        errors=(
+            "archive_too_large",
+            "invalid_path",
+            "invalid_ref",
+            "not_a_directory",
+            "too_expensive",
+        ),
+    )
+    def retrieve(self) -> HttpResponseBase:
+        """Read all files of a commit as an archive.
+
+        The files are in a folder named like the repository and the first twelve digits of the
+        commit. With `path`, the archive has only the files below that directory, with their full
+        paths. The attributes `export-ignore` and `export-subst` in the commit's `.gitattributes`
+        apply, but no names of branches or tags are inserted.
+
+        An archive of more than 100,000 files and directories or 2 GiB is 422 `archive_too_large`.
+        If it is not sent within 60 seconds, or git fails, the connection is closed before the end
+        of the answer. Each caller may read one archive at a time. The bytes of `format=tar` never
+        change, and have an `ETag`; those of other formats may change.
+        """
+        query = self.validated_query
+        path = path_in_query(self.http_request, query)
+        rev, form = revision(self.repo, query.get("ref")), query["format"]
+        find = partial(find_archive, self.repo, rev, path, self.throttle_key)
+
+        def answer() -> HttpResponseBase:
+            return archive_response(self.http_request, self.principal, find(), form)
+
+        if form == "tar":
+            return by_names(self.http_request, (rev.sha,), answer, check=find)
+        return answer()

@@ -58,10 +58,10 @@ def bodies_for(
     events: Sequence[EventRow], principals: Collection[Principal], *, renew: bool = False
 ) -> Mapping[Principal, Bodies]:
     """The current bodies of these events for each of these principals; see `EventBodies`."""
+    if not (events and principals):
+        return {}
     event_bodies = cast("EventBodies", import_string(settings.EVENT_BODIES))
-    return (
-        event_bodies(events, principals, site_url(), renew=renew) if events and principals else {}
-    )
+    return event_bodies(events, principals, site_url(), renew=renew)
 
 
 def frame(event_id: int, kind: str, data: bytes) -> bytes:

@@ -62,12 +62,8 @@ class EventCursorPagination(ApiPagination):
         self, selection: Selection, before: int | None, after: int | None
     ) -> list[EventRow]:
         """The newest events, or those before an id; `after` only bounds them."""
-        events = selection.page(
-            after=after or 0,
-            before=PAST_ALL if before is None else before,
-            size=self.per_page + 1,
-            newest_first=True,
-        )
+        end, size = PAST_ALL if before is None else before, self.per_page + 1
+        events = selection.page(after=after or 0, before=end, size=size, newest_first=True)
         page = events[: self.per_page]
         has_next = len(events) > self.per_page
         newest = page[0].id if page else None if before is None else max(before - 1, 0)

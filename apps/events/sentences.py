@@ -101,14 +101,6 @@ def commits(record: Record, _base: str) -> str:
     return f"{many}{forced}"
 
 
-def sha(record: Record, _base: str) -> SafeString:
-    return mono(str(record["data"].get("sha", ""))[:SHORT])
-
-
-def decided(record: Record, _base: str) -> str:
-    return DECIDED.get(record["data"].get("status", ""), "reviewed")
-
-
 def mono(text: object) -> SafeString:
     return format_html('<span class="branch">{}</span>', text)
 
@@ -131,8 +123,8 @@ PARTS: dict[str, Callable[[Record, str], Any]] = {
     "person": person,
     "changed": changed,
     "commits": commits,
-    "sha": sha,
-    "decided": decided,
+    "sha": lambda record, _base: mono(str(record["data"].get("sha", ""))[:SHORT]),
+    "decided": lambda record, _base: DECIDED.get(record["data"].get("status", ""), "reviewed"),
     "ref": lambda record, _base: mono(record["target"].get("name", SOMETHING)),
     "branch": of_data("branch", plain=False),
     "target": of_data("target_branch", plain=False),

@@ -89,6 +89,16 @@ class TailQuery(EventQuery):
     html = FlagParameter(help_text="Send each event as rendered HTML instead of JSON.")
 
 
+OF_SELECTIONS = (
+    "forbidden",
+    "invalid_cursor",
+    "invalid_scope",
+    "not_found",
+    "staff_required",
+    "team_inactive",
+)
+
+
 class SelectionViewSet(ApiViewSet):
     """Views of events that the query parameters select."""
 
@@ -118,28 +128,15 @@ class EventViewSet(SelectionViewSet):
             if not Event.objects.visible_to(self.principal).filter(pk=self.event.id).exists():
                 raise Forbidden("forbidden", "You have no access to what this event is about.")
 
-    @operation(
-        Level.NONE,
-        response=EventRecord,
-        query=EventQuery,
-        errors=(
-            "forbidden",
-            "invalid_cursor",
-            "invalid_scope",
-            "not_found",
-            "staff_required",
-            "team_inactive",
-        ),
-    )
+    @operation(Level.NONE, response=EventRecord, query=EventQuery, errors=OF_SELECTIONS)
     def list(self) -> Response:
         """List events, newest first.
 
         `next` leads to older events and `previous` to newer ones. `previous` can be polled: it is
         null only on a page without a cursor and without events.
         """
-        return self.get_paginated_response(
-            event_records(self.paginate(self.selection()), self.base_url)
-        )
+        events = self.paginate(self.selection())
+        return self.get_paginated_response(event_records(events, self.base_url))
 
     @operation(Level.NONE, response=EventRecord, errors=("forbidden",))
     def retrieve(self) -> dict[str, Any]:
@@ -160,15 +157,7 @@ class TailViewSet(SelectionViewSet):
         Level.NONE,
         query=TailQuery,
         media_type="text/event-stream",
-        errors=(
-            "forbidden",
-            "invalid_cursor",
-            "invalid_scope",
-            "not_found",
-            "staff_required",
-            "team_inactive",
-            "too_many_streams",
-        ),
+        errors=(*OF_SELECTIONS, "too_many_streams"),
     )
     def retrieve(self) -> HttpResponse:
         """Follow events as they happen.

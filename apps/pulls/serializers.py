@@ -8,8 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.accounts.principal import Principal
-from apps.browse.serializers.commits import CommitRecord
-from apps.browse.serializers.files import FileRecord
+from apps.browse.serializers import CommitRecord, FileRecord
 from apps.core.access import Level
 from apps.core.serializers import (
     NameField,

@@ -22,13 +22,11 @@ from apps.browse.cache import (
     Patches,
     cached,
     cached_patches,
+    decode_commit,
     decode_file,
-    encode_file,
-    pack_commits,
-    pack_files,
+    pack,
     too_expensive,
-    unpack_commits,
-    unpack_files,
+    unpack,
 )
 from apps.browse.names import find_commits
 from apps.browse.read_slots import heavy_slots
@@ -77,7 +75,7 @@ def contents_between(git: GitRepo, base: str, head: str) -> Contents:
     if count == COMMITS_MOST:
         count = git.distance(base, head).gained
     statistics = DiffStat(count, difference.additions, difference.deletions, difference.total)
-    return Contents(merge_base, statistics, pack_commits(commits), pack_files(difference.files))
+    return Contents(merge_base, statistics, pack(commits), pack(difference.files))
 
 
 def contents_if_told(git: GitRepo, base: str, head: str) -> Contents | None:
@@ -234,23 +232,25 @@ NOTHING = Listing(Repo(), None, "", (), 0)
 
 def commits_of(version: PullVersion, throttle_key: str) -> list[Commit]:
     """The newest `COMMITS_MOST` commits of a version, oldest first; 422 `too_expensive`."""
-    return unpack_commits(_stored(version, "commits", throttle_key)) if version.base_sha else []
+    return [decode_commit(fields) for fields in _stored(version, "commits", throttle_key)]
 
 
 def files_of(version: PullVersion, throttle_key: str) -> Listing:
     """The files that a version changes; 422 `too_expensive`."""
-    files = unpack_files(_stored(version, "files", throttle_key)) if version.base_sha else []
+    files = [decode_file(fields) for fields in _stored(version, "files", throttle_key)]
     old, new = version.merge_base_sha, version.head_sha
     return Listing(version.pull.repo, old, new, files, version.changed_files or 0)
 
 
-def _stored(version: PullVersion, column: str, throttle_key: str) -> bytes:
+def _stored(version: PullVersion, column: str, throttle_key: str) -> list[dict[str, Any]]:
+    if not version.base_sha:
+        return []
     if not version.is_known:
         _read_now(version, throttle_key)
     elif PullVersion.contents.is_cached(version):
-        return bytes(getattr(version.contents, column))
+        return list(unpack(getattr(version.contents, column)))
     rows = VersionContents.objects.filter(version=version).values_list(column, flat=True)
-    return bytes(rows.get())
+    return list(unpack(rows.get()))
 
 
 def _read_now(version: PullVersion, throttle_key: str) -> None:
@@ -274,7 +274,7 @@ def files_between(old: PullVersion, new: PullVersion, throttle_key: str) -> List
         with heavy_slots.slot(throttle_key):
             find_commits(repo.git, *heads)  # forget_commit may have removed one
             difference = changes(repo.git, *heads)
-        return {"files": [*map(encode_file, difference.files)], "total": difference.total}
+        return {"files": difference.files, "total": difference.total}
 
     try:
         answer = cached(repo, ("files", *heads), ask)

@@ -14,8 +14,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
 from apps.browse.downloads import TEXTS, text_response
-from apps.browse.serializers.commits import commit_records
-from apps.browse.serializers.files import file_record, patched_record
+from apps.browse.serializers import commit_records, file_record, patched_record
 from apps.core.access import Level
 from apps.core.conditional import by_body, by_names
 from apps.core.lookup import get_or_missing

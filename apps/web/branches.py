@@ -8,7 +8,7 @@ from django.http import HttpResponse
 
 from apps.browse import refs
 from apps.browse.names import pulls_of_code
-from apps.browse.serializers.refs import branch_record, tag_record
+from apps.browse.serializers import branch_record, tag_record
 from apps.repos.access import RepoAccess
 from apps.repos.models import BRANCHES, TAGS, Repo
 from apps.repos.models.ref import short_name

@@ -11,7 +11,7 @@ from django.utils.safestring import mark_safe
 from apps.accounts.principal import Principal
 from apps.browse.names import path_fields, path_in_tree, revision, shown_path
 from apps.browse.pushers import pushers_of
-from apps.browse.serializers.commits import accounts_of
+from apps.browse.serializers import accounts_of
 from apps.browse.trees import (
     LastChanges,
     Readme,

@@ -12,7 +12,7 @@ from apps.accounts.principal import Principal
 from apps.browse.commits import History, SingleCommit, read_commit
 from apps.browse.names import Revision, invalid_ref, pulls_of_code, shown_path
 from apps.browse.pushers import Push, pushers_of
-from apps.browse.serializers.commits import accounts_of
+from apps.browse.serializers import accounts_of
 from apps.git.log import Commit
 from apps.git.repo import is_sha
 from apps.repos.access import RepoAccess

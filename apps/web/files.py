@@ -10,7 +10,7 @@ from django.http.response import HttpResponseBase
 from apps.browse.cache import ForNow, cached
 from apps.browse.downloads import kind_of, raw_response
 from apps.browse.names import path_in_tree, quick, revision, shown_path
-from apps.browse.serializers.trees import target_of
+from apps.browse.serializers import target_of
 from apps.browse.trees import Content, content_of, read_entry
 from apps.core.files import PICTURES
 from apps.core.lexers import Budget

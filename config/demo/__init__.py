@@ -55,8 +55,7 @@ def load() -> str:
     same = Q(username_key__in=PEOPLE) | Q(email_key__in=addresses.values())
     people = User.objects.filter(same).values_list("username", flat=True)
     teams = Team.objects.filter(slug=STEPS["team"]["slug"]).values_list("slug", flat=True)
-    taken = [*people, *teams]
-    if taken:
+    if taken := [*people, *teams]:
         return f"The demo is not loaded (again): there is {', '.join(taken)} already.\n"
     password = secrets.token_urlsafe(12)
     with transaction.atomic():
@@ -123,7 +122,7 @@ def imported(now: float) -> Iterator[GitRepo]:
 def stream(now: float) -> bytes:
     """All streams joined, with dates shortly before `now`."""
     shift = int(now) - LOADED
-    blobs = [blob(mark, FOLDER / name) for mark, name in enumerate(BINARIES, start=1)]
+    blobs = [blob(mark, (FOLDER / name).read_bytes()) for mark, name in enumerate(BINARIES, 1)]
     texts = [path.read_bytes() for path in sorted(FOLDER.glob("*.fast-import"))]
     dated = (
         DATE.sub(lambda match: match[1] + b"%d" % (int(match[2]) + shift), text) for text in texts
@@ -131,9 +130,8 @@ def stream(now: float) -> bytes:
     return b"".join([*blobs, *dated])
 
 
-def blob(mark: int, path: Path) -> bytes:
+def blob(mark: int, content: bytes) -> bytes:
     """The command of git-fast-import for a file with a mark."""
-    content = path.read_bytes()
     return b"blob\nmark :%d\ndata %d\n%b\n" % (mark, len(content), content)
 
 

@@ -23,8 +23,7 @@ from apps.accounts.rules import TokenStatus
 from apps.browse.downloads import KINDS as KINDS_OF_ARCHIVES
 from apps.browse.downloads import TEXTS
 from apps.browse.refs import REF_ORDERINGS
-from apps.browse.serializers.files import STATUSES
-from apps.browse.serializers.trees import FILE_KINDS, KINDS
+from apps.browse.serializers import FILE_KINDS, KINDS, STATUSES
 from apps.core.openapi import references, rewritten
 from apps.core.slugs import USERNAME, USERNAME_MAX
 from apps.events.kinds import PingKind

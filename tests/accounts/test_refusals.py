@@ -19,26 +19,21 @@ from apps.teams.models import Role
 from tests.factories import TeamFactory
 from tests.principals import principal_of, team_access_of
 
-SOON = dt.timedelta(days=1)
+SOON = timezone.now() + dt.timedelta(days=1)
 LIMIT: dict[str, Any] = {"scope": "git", "max_requests": 9, "window_seconds": 60}
-OF_STAFF = {
-    "create a user": lambda by, bob, limit: actions.create_user(principal=by, username="zoe"),
-    "close an account": lambda by, bob, limit: actions.deactivate_user(principal=by, user=bob),
-    "open an account": lambda by, bob, limit: actions.reactivate_user(principal=by, user=bob),
-    "say who is staff": lambda by, bob, limit: actions.update_user(
-        principal=by, user=bob, is_staff=True
-    ),
-    "invite": lambda by, bob, limit: actions.create_invite(
-        principal=by, expires_at=timezone.now() + SOON
-    ),
-    "make a token": lambda by, bob, limit: actions.create_token(principal=by, owner=bob, name="x"),
-    "change the site": lambda by, bob, limit: site.update_site_settings(principal=by),
-    "limit": lambda by, bob, limit: site.create_rate_limit(
-        principal=by, **LIMIT | {"scope": "api"}
-    ),
-    "change a limit": lambda by, bob, limit: site.update_rate_limit(principal=by, rate_limit=limit),
-    "delete a limit": lambda by, bob, limit: site.delete_rate_limit(principal=by, rate_limit=limit),
+OF_STAFF: dict[str, tuple[Any, dict[str, Any]]] = {
+    "create a user": (actions.create_user, {"username": "zoe"}),
+    "close an account": (actions.deactivate_user, {"user": "bob"}),
+    "open an account": (actions.reactivate_user, {"user": "bob"}),
+    "say who is staff": (actions.update_user, {"user": "bob", "is_staff": True}),
+    "invite": (actions.create_invite, {"expires_at": SOON}),
+    "make a token": (actions.create_token, {"owner": "bob", "name": "x"}),
+    "change the site": (site.update_site_settings, {}),
+    "limit": (site.create_rate_limit, LIMIT | {"scope": "api"}),
+    "change a limit": (site.update_rate_limit, {"rate_limit": "git"}),
+    "delete a limit": (site.delete_rate_limit, {"rate_limit": "git"}),
 }
+"""Each action with its arguments, in which a text stands for bob or for the limit of git."""
 
 
 def code(act: Any, *arguments: Any, **options: Any) -> str:
@@ -47,15 +42,18 @@ def code(act: Any, *arguments: Any, **options: Any) -> str:
     return refused.value.code
 
 
-@pytest.mark.parametrize("act", OF_STAFF.values(), ids=OF_STAFF)
-def test_only_staff_with_its_full_power_does_what_is_the_staffs(alice, bob, sam, events, act):
-    limit = site.create_rate_limit(principal=None, **LIMIT)
+@pytest.mark.parametrize(("act", "named"), OF_STAFF.values(), ids=OF_STAFF)
+def test_only_staff_with_its_full_power_does_what_is_the_staffs(
+    alice, bob, sam, events, act, named
+):
+    rows = {"bob": bob, "git": site.create_rate_limit(principal=None, **LIMIT)}
+    options = {name: rows.get(value, value) for name, value in named.items()}
     lowered = (Principal(sam, ceiling=Level.ADMIN), Principal(sam, read_only=True))
     with events():
         for by in (principal_of(alice), *lowered):
-            assert code(act, by, bob, limit) in {"staff_required", "role_required"}
-        assert code(act, ANONYMOUS, bob, limit) in {"staff_required", "not_authenticated"}
-    act(principal_of(sam), bob, limit)
+            assert code(act, principal=by, **options) in {"staff_required", "role_required"}
+        assert code(act, principal=ANONYMOUS, **options) in {"staff_required", "not_authenticated"}
+    act(principal=principal_of(sam), **options)
 
 
 def test_a_credential_that_only_reads_changes_nothing_of_its_persons(alice, acme, events):

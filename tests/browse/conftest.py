@@ -13,8 +13,26 @@ from tests.repos.test_git_http import api_path
 
 
 @pytest.fixture
-def code(repo):
-    return code_of(repo)
+def code(request):
+    """The `team_repo` of a test that uses it, else its `repo`, on disk."""
+    return code_of(request.getfixturevalue(repo_name(request)))
+
+
+def repo_name(request: pytest.FixtureRequest) -> str:
+    return "team_repo" if "team_repo" in request.fixturenames else "repo"
+
+
+@pytest.fixture
+def ask(request, api, alice):
+    """`ask("main...topic/x", person)` reads an address below the RESOURCE of the test's module, as
+    this person or as alice.
+    """
+    base = request.getfixturevalue(repo_name(request)).api_path + request.module.RESOURCE
+
+    def send(end: str = "", person: Any = alice, **headers: str) -> Any:
+        return api(person).send("GET", base + end, headers=headers)
+
+    return send
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ from apps.browse.read_slots import archive_slots
 from apps.git import exports, run
 from apps.repos.http.streams import BrokenOff
 from apps.repos.models import Repo
-from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code, Thing, code_of, push
+from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code, Thing, push
 
 pytestmark = [pytest.mark.once, pytest.mark.django_db]
+RESOURCE = "/archive"
 FILES: dict[bytes, Thing] = {
     b"a/b": b"one\n",
     b"a/c/d": b"two\n",
@@ -34,27 +35,12 @@ HOSTILE += ["1" * 40]
 
 
 @pytest.fixture
-def code(team_repo: Repo) -> Code:
-    return code_of(team_repo)
-
-
-@pytest.fixture
 def head(code: Code, team_repo: Repo, alice: Any) -> str:
     sha = code.commit_with(
         FILES, header="gpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----"
     )
     push(team_repo, "refs/heads/main", sha, by=alice)
     return sha
-
-
-@pytest.fixture
-def ask(api: Any, team_repo: Repo, alice: Any) -> Any:
-    """`ask("?format=tar")` gets an error or a 304."""
-
-    def send(query: str = "", person: Any = alice) -> Any:
-        return api(person).get(f"{team_repo.api_path}/archive{query}")
-
-    return send
 
 
 @pytest.fixture
@@ -109,7 +95,7 @@ def test_what_is_no_directory_or_no_ref_is_refused(ask, head, tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_repository_without_commits_has_no_archive(ask) -> None:
+def test_a_repository_without_commits_has_no_archive(ask, team_repo) -> None:
     ask().fails(404, "not_found")
 
 

@@ -14,6 +14,7 @@ from apps.repos.models import Repo
 from tests.browse.code import LINK, SUBMODULE, Thing, code_of, push
 
 pytestmark = [pytest.mark.once, pytest.mark.django_db]
+RESOURCE = "/blame/"
 LATIN = b"caf\xe9/x"
 FILES: dict[bytes, Thing] = {
     b"a/b": b"one\ntwo\nthree",
@@ -43,16 +44,6 @@ def commits(team_repo: Repo, alice: Any, bob: Any) -> tuple[str, str]:
     bob.email, bob.email_key = "bob@example.org", "bob@example.org"
     bob.save()
     return first, second
-
-
-@pytest.fixture
-def ask(api: Any, team_repo: Repo, alice: Any) -> Any:
-    """`ask("a/b?from=2", person)` reads as this person, or as alice."""
-
-    def send(path: str, person: Any = alice, **headers: str) -> Any:
-        return api(person).send("GET", f"{team_repo.api_path}/blame/{path}", headers=headers)
-
-    return send
 
 
 def test_no_path_reaches_git_as_anything_else(ask, commits, tmp_path, monkeypatch) -> None:

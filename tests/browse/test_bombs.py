@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+import os
 
 import pytest
 
 from apps.git.diff import FILES_MAX
-from tests.browse.code import code_of
+from tests.processes import peak_memory
 
 pytestmark = [pytest.mark.slow, pytest.mark.once]
 MIB = 1024 * 1024
@@ -16,27 +15,16 @@ MANY = 200_000
 
 
 @pytest.fixture
-def code(team_repo):
-    return code_of(team_repo)
-
-
-@pytest.fixture
 def get(api, team_repo, alice):
     """`get("tree")` checks that the answer is no 500 and takes at most 64 MiB of memory."""
 
     def ask(end):
-        before = most_memory()
+        before = peak_memory(os.getpid())
         answer = api(alice).get(f"{team_repo.api_path}/{end}")
-        assert most_memory() - before < 64 * MIB
+        assert peak_memory(os.getpid()) - before < 64 * MIB
         return answer
 
     return ask
-
-
-def most_memory():
-    """The peak memory of this process, in bytes."""
-    [size] = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    return int(size) * 1024
 
 
 def test_a_bomb_of_trees(get, code):

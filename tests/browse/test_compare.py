@@ -17,6 +17,7 @@ from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code, Thing, code_of, pus
 from tests.factories import ForkFactory
 
 pytestmark = [pytest.mark.once, pytest.mark.django_db]
+RESOURCE = "/compare/"
 TEXT = b"".join(b"line %d of a text\n" % n for n in range(20))
 OLD: dict[bytes, Thing] = {
     b"a.txt": TEXT,
@@ -57,11 +58,6 @@ MISSING += ["main...%FF"]
 
 
 @pytest.fixture
-def code(team_repo: Repo) -> Code:
-    return code_of(team_repo)
-
-
-@pytest.fixture
 def pair(code: Code, team_repo: Repo, alice: Any) -> tuple[str, str]:
     """The heads of `main` and `topic/x`. Each has a commit that the other has not."""
     start = code.commit_with(OLD)
@@ -70,16 +66,6 @@ def pair(code: Code, team_repo: Repo, alice: Any) -> tuple[str, str]:
     push(team_repo, "refs/heads/main", main, by=alice)
     push(team_repo, "refs/heads/topic/x", topic, by=alice)
     return main, topic
-
-
-@pytest.fixture
-def ask(api: Any, team_repo: Repo, alice: Any) -> Any:
-    """`ask("main...topic/x", person)` reads as this person, or as alice."""
-
-    def send(text: str, person: Any = alice, **headers: str) -> Any:
-        return api(person).send("GET", f"{team_repo.api_path}/compare/{text}", headers=headers)
-
-    return send
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from apps.browse.models import GitCache
 from apps.git import run
-from tests.browse.code import Code, code_of, push
+from tests.browse.code import Code, push
 from tests.git.stand_ins import failing_git
 
 pytestmark = pytest.mark.once
@@ -23,11 +23,6 @@ ENDS += ["compare/{old}...{new}?format=diff", "compare/{old}...{new}?format=patc
 ENDS += ["archive?format=tar", "archive?format=zip&path=d", "branches", "branches/topic", "tags"]
 ENDS += ["tree?ref={new}"]
 NO_GIT = {"branches", "branches/topic", "tags"}
-
-
-@pytest.fixture
-def code(team_repo) -> Code:
-    return code_of(team_repo)
 
 
 @pytest.fixture

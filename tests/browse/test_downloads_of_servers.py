@@ -16,13 +16,14 @@ import pytest
 
 from apps.core.slugs import PREFIX
 from tests.browse.code import Code
+from tests.processes import peak_memory
 from tests.repos.test_git_http import api_path
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.once
 MIB = 1024 * 1024
-GROWTH = 64 * 1024
-"""KiB by which the memory of a server may grow."""
+GROWTH = 64 * MIB
+"""Bytes by which the memory of a server may grow."""
 PATIENCE = 60.0
 """Seconds. git has ten, but the machine may be busy."""
 
@@ -59,13 +60,6 @@ def status_of(server: Any, address: str) -> int:
     return int(answer.response.status)
 
 
-def peak(pid: int) -> int:
-    """The peak memory of a process since `forget_peak`, in KiB."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    [line] = [line for line in lines if line.startswith("VmHWM")]
-    return int(line.split()[1])
-
-
 def forget_peak(pid: int) -> None:
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
@@ -98,11 +92,11 @@ they are refused only after git has used ten seconds of processor time, several 
 
 @contextmanager
 def stays_small(server: Any) -> Iterator[Callable[[], int]]:
-    """Check that the memory of the server grows little. Yields a function of the growth in KiB."""
+    """Check that the memory of the server grows little. Yields a function of the bytes."""
     forget_peak(server.pid)
-    before = peak(server.pid)
-    yield lambda: peak(server.pid) - before
-    assert peak(server.pid) - before < GROWTH
+    before = peak_memory(server.pid)
+    yield lambda: peak_memory(server.pid) - before
+    assert peak_memory(server.pid) - before < GROWTH
 
 
 @pytest.mark.slow
@@ -122,7 +116,7 @@ def test_what_is_hostile_ends_in_time_and_leaves_the_server_small(server, path, 
             answer = Answer(server, f"{api_path(path)}/{question.format(old=old, new=new)}")
             status, size = answer.response.status, answer.size()
             took = time.monotonic() - begin
-            print(f"{kind}: {question}: {status}, {size} bytes, {took:.1f} s, {grown()} KiB")
+            print(f"{kind}: {question}: {status}, {size} bytes, {took:.1f} s, grown by {grown()}")
             assert status in {200, 422}
             assert took < PATIENCE
             assert grown() < GROWTH

@@ -10,7 +10,7 @@ from apps.browse.pushers import pushers_of, read_all_pushes
 from apps.events.models import Event
 from apps.git.history import commits_gained
 from apps.repos.models import PUSHES_DUE, CommitPush, Repo
-from tests.browse.code import code_of, push
+from tests.browse.code import push
 from tests.git.scratch import git
 from tests.git.stand_ins import failing_git
 
@@ -19,11 +19,6 @@ MAIN, TOPIC = "refs/heads/main", "refs/heads/topic"
 
 class Killed(BaseException):
     """Raised where the process dies."""
-
-
-@pytest.fixture
-def code(repo):
-    return code_of(repo)
 
 
 @pytest.fixture

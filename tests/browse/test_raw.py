@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -16,6 +13,7 @@ from apps.git import run
 from apps.repos.http.transfer_slots import process_slots
 from tests.browse.code import LINK, SUBMODULE, code_of, push
 from tests.gitclient import Git
+from tests.processes import git_processes, memory
 from tests.uploads.conftest import PNG
 from tests.waiting import eventually
 
@@ -175,8 +173,8 @@ def test_a_real_server_sends_a_large_file_in_little_memory_and_ends_git_with_the
         with closing(server.connect()) as leaving:
             leaving.request("GET", path, headers=headers)
             assert leaving.getresponse().status == 200
-            eventually(lambda: gits(server.pid))
-        eventually(lambda: not gits(server.pid))
+            eventually(lambda: git_processes(server.pid))
+        eventually(lambda: not git_processes(server.pid))
 
 
 def with_zeros(server, folder, mebibytes):
@@ -190,16 +188,3 @@ def with_zeros(server, folder, mebibytes):
     git("push", "--quiet", git.url, "main")
     headers = {"Authorization": f"Bearer {server.token('alice')}"}
     return f"{PREFIX}/users/alice/repos/big/raw/zeros", headers
-
-
-def memory(pid):
-    """The memory of a process, in bytes."""
-    [size] = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return int(size) * 1024
-
-
-def gits(pid):
-    """The running git processes of a server that read files."""
-    command = ["ps", "-ww", "-o", "args=", "--ppid", str(pid)]
-    processes = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return [line for line in processes.splitlines() if "cat-file" in line]

@@ -21,6 +21,7 @@ import pytest
 from apps.core.slugs import PREFIX
 from apps.git.protocol import FLUSH, ZERO, pkt
 from tests.browse.code import Code
+from tests.processes import git_processes
 from tests.repos.test_git_http import api_path
 from tests.server import Server
 from tests.waiting import eventually
@@ -232,16 +233,9 @@ def test_who_leaves_in_the_middle_leaves_no_git_and_no_place(new_server, tmp_pat
                     leaving.request("GET", path, headers=headers)
                     answer = leaving.getresponse()
                     assert (answer.status, len(answer.read(1000))) == (200, 1000), answer.status
-            eventually(lambda: not gits(server.pid))
+            eventually(lambda: not git_processes(server.pid))
         with closing(server.connect()) as leaving:
             leaving.request("GET", f"{repo}/blame/0?ref={sha}", headers=headers)
-        eventually(lambda: not gits(server.pid))
+        eventually(lambda: not git_processes(server.pid))
         for end in (f"compare/{sha}...{sha}", f"commits/{sha}", f"tree?ref={sha}"):
             server.api("alice").get(f"/users/alice/repos/big/{end}").gives()
-
-
-def gits(pid: int) -> list[str]:
-    """The running git processes of a server."""
-    command = ["ps", "-ww", "-o", "args=", "--ppid", str(pid)]
-    processes = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return [line for line in processes.splitlines() if "git" in line and "--git-dir" in line]

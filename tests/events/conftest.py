@@ -77,6 +77,11 @@ class FollowedTeam:
         """Record one `team-updated`. Each name has to be new, as otherwise nothing would change."""
         self.server.api(by).put(self.path, name=f"{name} {next(numbers)}", slug=self.team).gives()
 
+    def thread(self, title: str = "One", body: str = "") -> Any:
+        """Open a thread; returns its record."""
+        api, fields = self.server.api("alice"), {"title": title, "body": body, "kind": "issue"}
+        return api.post(f"{self.repo}/threads", **fields).gives(201)
+
     def describe(self, text: str, **fields: Any) -> None:
         """Record one `repo-updated`."""
         api, text = self.server.api("alice"), f"{text} {next(numbers)}"

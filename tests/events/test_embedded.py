@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import memory
 from tests.server import PATIENCE, ROOT
 from tests.waiting import eventually
 
@@ -107,10 +107,7 @@ class Embedded:
     @property
     def memory(self) -> int:
         """MiB in use by the worker process."""
-        status = Path(f"/proc/{self.worker}/status").read_text()
-        match = re.search(r"VmRSS:\s+(\d+)", status)
-        assert match is not None
-        return int(match[1]) // 1024
+        return memory(self.worker) // MIB
 
 
 @contextmanager

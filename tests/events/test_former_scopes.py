@@ -87,13 +87,11 @@ def test_the_scope_of_a_deleted_thread_is_open_to_readers_of_its_repository(
 
 @ON_SERVE
 def test_who_was_away_learns_from_the_stream_of_a_thread_that_it_was_deleted(followed):
-    server, thread = followed.server, {"title": "One", "body": "", "kind": "issue"}
-    alice = server.api("alice")
-    number = alice.post(f"{followed.repo}/threads", **thread).gives(201)["number"]
+    server, number = followed.server, followed.thread()["number"]
     scope = f"scope=thread:teams/{followed.team}/api/{number}"
     with opened(server, "bob", f"{scope}&last_event_id=0") as stream:
         [frame] = stream.take(1)
-    alice.delete(f"{followed.repo}/threads/{number}").gives(204)
+    server.api("alice").delete(f"{followed.repo}/threads/{number}").gives(204)
     with opened(server, "bob", f"{scope}&last_event_id={frame.id}") as stream:
         assert stream.kinds(1) == ["thread-deleted"]
 

@@ -98,6 +98,31 @@ def rename(acme, alice) -> Callable[[str], Any]:
     )
 
 
+@asynccontextmanager
+async def joined(token: str, query: str) -> AsyncIterator[Client]:
+    """A stream that gets its events from the hub."""
+    before = len(hub.joined)
+    async with following(token, query) as client:
+        await eventually_in_loop(lambda: len(hub.joined) > before)
+        yield client
+
+
+async def new_team(person: User) -> None:
+    """Record one event of this person's."""
+    await in_thread(lambda: teams.create_team(principal=principal_of(person), name="x", slug="x"))
+
+
+@pytest.fixture
+def lose(acme, alice, bob) -> Callable[[], None]:
+    """Remove bob from acme, and record an event that he may not read any more."""
+
+    def change() -> None:
+        teams.remove_member(access=team_access_of(alice, acme), member=acme.members.get(user=bob))
+        teams.update_team(access=team_access_of(alice, acme), name="After", slug="acme")
+
+    return change
+
+
 @pytest.fixture
 def quick(monkeypatch) -> None:
     monkeypatch.setattr(hub_module, "POLL_SECONDS", 0.02)
@@ -125,8 +150,7 @@ def test_a_wake_up_is_enough(monkeypatch, make, alice, rename):
     monkeypatch.setattr(hub_module, "POLL_SECONDS", 60.0)
 
     async def story() -> list[int]:
-        async with following(make.token(alice), "scope=team:acme") as client:
-            await eventually_in_loop(lambda: bool(hub.joined))
+        async with joined(make.token(alice), "scope=team:acme") as client:
             await rename("One")
             return await read(client, 1)
 
@@ -216,20 +240,18 @@ def test_a_silent_stream_says_that_it_lives(monkeypatch, make, alice, acme):
     asyncio.run(story())
 
 
-def test_what_came_before_a_loss_of_access_is_sent_though_it_is_read_later(make, alice, bob, acme):
+def test_what_came_before_a_loss_of_access_is_sent_though_it_is_read_later(
+    make, alice, bob, acme, lose
+):
     def change() -> None:
         with transaction.atomic():
             teams.update_team(access=team_access_of(alice, acme), name="Before", slug="acme")
-            teams.remove_member(
-                access=team_access_of(alice, acme), member=acme.members.get(user=bob)
-            )
-            teams.update_team(access=team_access_of(alice, acme), name="After", slug="acme")
-        teams.create_team(principal=principal_of(bob), name="x", slug="x")
+            lose()
 
     async def story() -> list[int]:
-        async with following(make.token(bob), "scope=team:acme&scope=self") as client:
-            await eventually_in_loop(lambda: bool(hub.joined))
+        async with joined(make.token(bob), "scope=team:acme&scope=self") as client:
             await in_thread(change)
+            await new_team(bob)
             return await read(client, 2)
 
     received = asyncio.run(story())
@@ -237,12 +259,11 @@ def test_what_came_before_a_loss_of_access_is_sent_though_it_is_read_later(make,
 
 
 @pytest.mark.parametrize("end", [None, ""])
-def test_access_that_is_lost_while_a_stream_begins_is_lost(make, alice, bob, acme, end):
+def test_access_that_is_lost_while_a_stream_begins_is_lost(make, bob, lose, end):
     """The hub does not check a stream that has not entered yet."""
 
     def change() -> None:
-        teams.remove_member(access=team_access_of(alice, acme), member=acme.members.get(user=bob))
-        teams.update_team(access=team_access_of(alice, acme), name="After", slug="acme")
+        lose()
         if end is not None:
             ApiToken.objects.filter(user=bob).delete()
 
@@ -252,9 +273,7 @@ def test_access_that_is_lost_while_a_stream_begins_is_lost(make, alice, bob, acm
             await in_thread(change)
             client.reading.set()
             if end is None:
-                await in_thread(
-                    lambda: teams.create_team(principal=principal_of(bob), name="x", slug="x")
-                )
+                await new_team(bob)
             return await client.text()
 
     text = asyncio.run(story())
@@ -263,16 +282,15 @@ def test_access_that_is_lost_while_a_stream_begins_is_lost(make, alice, bob, acm
 
 @pytest.mark.parametrize("noticed", [True, False])
 def test_access_that_is_lost_after_the_view_has_looked_is_lost(
-    monkeypatch, make, alice, bob, acme, noticed
+    monkeypatch, make, alice, bob, lose, noticed
 ):
     """The hub reads the event before the stream enters, or after."""
     gate = threading.Event()
     ask, reading = handler.ask, hub_module.read_after
     query = "scope=team:acme&scope=self&kind=team-updated&kind=team-created"
 
-    def lose() -> int:
-        teams.remove_member(access=team_access_of(alice, acme), member=acme.members.get(user=bob))
-        teams.update_team(access=team_access_of(alice, acme), name="After", slug="acme")
+    def lost_event() -> int:
+        lose()
         return newest(1)[0]
 
     def read_after(last: int) -> Any:
@@ -281,23 +299,19 @@ def test_access_that_is_lost_after_the_view_has_looked_is_lost(
 
     async def overtaken(scope: Any) -> Any:
         response = await ask(scope)
-        lost = await in_thread(lose)
+        lost = await in_thread(lost_event)
         await eventually_in_loop(lambda: (hub.last >= lost) is noticed)
         return response
 
     async def story() -> list[int]:
-        async with following(make.token(alice), "scope=team:acme"):
-            await eventually_in_loop(lambda: bool(hub.joined))
+        async with joined(make.token(alice), "scope=team:acme"):
             monkeypatch.setattr(hub_module, "read_after", read_after)
             monkeypatch.setattr(handler, "ask", overtaken)
             if noticed:
                 gate.set()
-            async with following(make.token(bob), query) as client:
-                await eventually_in_loop(lambda: len(hub.joined) == 2)
+            async with joined(make.token(bob), query) as client:
                 gate.set()
-                await in_thread(
-                    lambda: teams.create_team(principal=principal_of(bob), name="x", slug="x")
-                )
+                await new_team(bob)
                 return await read(client, 1)
 
     assert asyncio.run(story()) == newest(1)
@@ -314,8 +328,7 @@ def test_a_token_that_is_revoked_while_the_view_looks_is_lost(monkeypatch, make,
         return newest_id(events)
 
     async def story() -> None:
-        async with following(make.token(alice), "scope=self"):
-            await eventually_in_loop(lambda: bool(hub.joined))
+        async with joined(make.token(alice), "scope=self"):
             monkeypatch.setattr(EventQuerySet, "newest_id", revoked_meanwhile)
             async with following(token, "scope=self") as client:
                 assert await client.text() == ""
@@ -333,12 +346,10 @@ def test_nothing_comes_twice_when_a_newcomer_is_ahead_of_the_hub(monkeypatch, ma
 
     async def story() -> tuple[list[int], list[int]]:
         token, query = make.token(alice), "scope=team:acme&kind=team-updated"
-        async with following(token, query) as first:
-            await eventually_in_loop(lambda: bool(hub.joined))
+        async with joined(token, query) as first:
             monkeypatch.setattr(hub_module, "read_after", read_after)
             await rename("One")
-            async with following(token, f"{query}&last_event_id=0") as second:
-                await eventually_in_loop(lambda: len(hub.joined) == 2)
+            async with joined(token, f"{query}&last_event_id=0") as second:
                 gate.set()
                 await rename("Two")
                 return await read(first, 2), await read(second, 2)
@@ -405,8 +416,7 @@ def test_a_database_that_fails_for_a_moment_loses_nothing(monkeypatch, quick, ma
         return looking(ids)
 
     async def story() -> list[int]:
-        async with following(make.token(alice), "scope=team:acme&scope=self") as client:
-            await eventually_in_loop(lambda: bool(hub.joined))
+        async with joined(make.token(alice), "scope=team:acme&scope=self") as client:
             monkeypatch.setattr(hub_module, "visible_ids", visible)
             for name in ("One", "Two", "Three"):
                 await rename(name)

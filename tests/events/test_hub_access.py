@@ -11,12 +11,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts import actions as accounts
-from apps.events.hub import hub, in_thread
+from apps.events.hub import in_thread
 from apps.teams import actions as teams
-from tests.events.test_hub import following, newest, read
+from tests.events.test_hub import joined, newest, read
 from tests.factories import UserFactory
 from tests.principals import principal_of, team_access_of
-from tests.waiting import eventually_in_loop
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,8 +32,7 @@ def test_whoever_is_no_longer_staff_gets_nothing_that_staff_alone_reads(make, sa
         teams.create_team(principal=principal_of(sue), name="x", slug="x")
 
     async def story(token: str) -> list[int]:
-        async with following(token, "scope=user:sam&scope=self") as client:
-            await eventually_in_loop(lambda: bool(hub.joined))
+        async with joined(token, "scope=user:sam&scope=self") as client:
             await in_thread(change)
             return await read(client, 1)
 
@@ -46,8 +44,7 @@ def test_a_stream_of_which_nothing_may_be_read_any_more_ends(make, alice, bob, a
         teams.remove_member(access=team_access_of(alice, acme), member=acme.members.get(user=bob))
 
     async def story() -> str:
-        async with following(make.token(bob), "scope=team:acme") as client:
-            await eventually_in_loop(lambda: bool(hub.joined))
+        async with joined(make.token(bob), "scope=team:acme") as client:
             await in_thread(remove)
             return await client.text()
 
@@ -63,8 +60,7 @@ def test_whoever_is_deactivated_gets_nothing_that_is_read_together_with_it(
             teams.update_team(access=team_access_of(alice, acme), name="After", slug="acme")
 
     async def story() -> str:
-        async with following(make.token(bob), "scope=team:acme") as client:
-            await eventually_in_loop(lambda: bool(hub.joined))
+        async with joined(make.token(bob), "scope=team:acme") as client:
             await in_thread(change)
             return await client.text()
 
@@ -87,8 +83,7 @@ def test_whoever_is_no_longer_staff_sees_no_links_to_what_staff_alone_reads(
 
     async def story(token: str) -> list[str]:
         query = f"scope=repo:{open_repo.path}&html=true"
-        async with following(token, query) as client:
-            await eventually_in_loop(lambda: bool(hub.joined))
+        async with joined(token, query) as client:
             make_one = partial(make.thread, open_repo, by=alice, body=name)
             await in_thread(make_one)
             first = await client.text()

@@ -13,7 +13,7 @@ def talk(followed, text, by="alice"):
     api = followed.server.api(by)
     threads = f"{followed.repo}/threads"
     if not api.get(threads).gives()["results"]:
-        followed.server.api("alice").post(threads, title="T", body="", kind="issue").gives(201)
+        followed.thread()
     api.post(f"{threads}/1/replies", kind="comment", body=text).gives(201)
 
 

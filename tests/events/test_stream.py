@@ -133,7 +133,7 @@ def test_an_event_that_several_scopes_match_comes_once(shared):
 def test_threads_and_pulls_have_streams_of_their_own(followed):
     alice = followed.server.api("alice")
     for title in ("first", "second"):
-        alice.post(f"{followed.repo}/threads", title=title, body="", kind="issue").gives(201)
+        followed.thread(title)
     branches = {"source_branch": "topic", "target_branch": "main"}
     alice.post(f"{followed.repo}/pulls", title="third", body="", **branches).gives(201)
     path = f"teams/{followed.team}/api"
@@ -142,9 +142,8 @@ def test_threads_and_pulls_have_streams_of_their_own(followed):
         opened(followed.server, "bob", f"scope=pull:{path}/3") as pull,
     ):
         for number in (1, 2, 3):
-            alice.post(f"{followed.repo}/threads/{number}/replies", kind="comment", body="b").gives(
-                201
-            )
+            replies = f"{followed.repo}/threads/{number}/replies"
+            alice.post(replies, kind="comment", body="b").gives(201)
         assert thread.take(1)[0].json["summary"]["thread_title"] == "second"
         assert pull.take(1)[0].json["summary"]["thread_title"] == "third"
 
@@ -153,10 +152,7 @@ def test_html_is_escaped_and_each_of_its_lines_is_a_data_line(shared):
     alice, title = shared.server.api("alice"), '<script>alert("1")</script>'
     lines = "```\r\nid: 7\n\nevent: forged\n```"
     with opened(shared.server, "alice", f"{shared.scope}&html=true") as stream:
-        made = alice.post(f"{shared.repo}/threads", title=title, body=lines, kind="issue").gives(
-            201
-        )
-        replies = f"{shared.repo}/threads/{made['number']}/replies"
+        replies = f"{shared.repo}/threads/{shared.thread(title, lines)['number']}/replies"
         alice.post(replies, kind="comment", body=lines).gives(201)
         shared.rename("Next")
         first, reply, second = stream.take(3)

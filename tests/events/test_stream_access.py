@@ -34,8 +34,7 @@ def ended(stream):
 def test_a_stream_ends_with_its_last_scope_and_another_works_after_a_return(live):
     followed = make_followed_team(live)
     alice, bob = live.api("alice"), live.api("bob")
-    thread = {"title": "One", "body": "", "kind": "issue"}
-    alice.post(f"{followed.repo}/threads", **thread).gives(201)
+    followed.thread()
     repo = f"teams/{followed.team}/api"
     queries = [followed.scope, f"{followed.scope}&scope=repo:{repo}", f"scope=thread:{repo}/1"]
     with ExitStack() as streams:
@@ -83,8 +82,7 @@ def test_a_repository_that_becomes_private_falls_silent_for_strangers(followed):
     server = followed.server
     followed.describe("Open", visibility="public")
     path = f"teams/{followed.team}/api"
-    thread = {"title": "One", "body": "", "kind": "issue"}
-    server.api("alice").post(f"{followed.repo}/threads", **thread).gives(201)
+    followed.thread()
     query = f"{followed.repo_scope}&scope=thread:{path}/1&scope=user:alice&scope=self"
     with opened(server, "carol", query) as stream:
         followed.describe("Still open")

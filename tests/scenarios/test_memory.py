@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
-from pathlib import Path
 
 import pytest
 
 from tests.gitclient import Git
-from tests.server import Server
+from tests.processes import peak_memory
 
 ROOM = 50_000_000
 PLAIN = ("-c", "core.compression=0", "-c", "core.bigFileThreshold=1m")
-
-
-def peak(server: Server) -> int:
-    """The peak memory of the server process, in bytes."""
-    status = Path(f"/proc/{server.pid}/status").read_text()
-    match = re.search(r"VmHWM:\s+(\d+) kB", status)
-    assert match is not None
-    return int(match[1]) * 1024
 
 
 @pytest.mark.slow
@@ -32,15 +22,15 @@ def test_a_large_push_and_a_clone_of_it_leave_memory_flat(megabytes, server, tmp
     git.commit("small.txt")
     git("push", "--quiet", git.url, "main")
     git("clone", "--quiet", "--bare", git.url, "warm")
-    before = peak(server)
+    before = peak_memory(server.pid)
     with (git.folder / "noise").open("wb") as noise:
         for _ in range(megabytes // 10):
             noise.write(os.urandom(10_000_000))
     git(*PLAIN, "add", "noise")
     git(*PLAIN, "commit", "--quiet", "--message", "Noise")
     git(*PLAIN, "push", "--quiet", git.url, "main")
-    after_push = peak(server)
+    after_push = peak_memory(server.pid)
     git("clone", "--quiet", "--bare", git.url, "clone")
-    grown = (after_push - before, peak(server) - before)
+    grown = (after_push - before, peak_memory(server.pid) - before)
     print(f"{server.kind}: grown by {grown[0]:,} bytes with the push, {grown[1]:,} with the clone")
     assert max(grown) < ROOM

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils import timezone
 
-from apps.browse.cache import drop_answers, pack_commits, pack_files
+from apps.browse.cache import drop_answers, pack
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
@@ -93,7 +93,7 @@ def _forget_versions(repo: Repo) -> None:
     zeros = dict.fromkeys(("commit_count", "additions", "deletions", "changed_files"), 0)
     lost.filter(commit_count=None).update(**zeros)
     lost.update(due_at=None)
-    empty = {"commits": pack_commits([]), "files": pack_files([])}
+    empty = {"commits": pack([]), "files": pack([])}
     VersionContents.objects.bulk_create(
         [VersionContents(version=version, **empty) for version in lost],
         update_conflicts=True,
