@@ -68,11 +68,7 @@ def activity(request: PageRequest) -> HttpResponse:
 
 def scope_choices(keys: dict[str, Key], scope: str, *, is_staff: bool) -> list[tuple[str, str]]:
     """The menu of scopes: each scope with its name, the selected one included."""
-    choices = {
-        "": "Your teams and repositories",
-        "self": "Your activity",
-        "inbox": "Your pings",
-    }
+    choices = {"": "Your teams and repositories", "self": "Your activity", "inbox": "Your pings"}
     choices |= {"site": "The site"} if is_staff else {}
     choices |= {word: word.partition(":")[2].removeprefix("users/") for word in keys}
     return [*(choices if scope in choices else {**choices, scope: scope}).items()]
@@ -124,16 +120,12 @@ def feed_page(
     than fits if there are older ones. Only the first page is live.
     """
     first, is_first = events[:EVENTS_PER_PAGE], "before_id" not in request.GET
-    older = (
-        with_parameters(request.GET, before_id=first[-1].id)
-        if len(events) > EVENTS_PER_PAGE
-        else None
-    )
+    path, more = request.path, len(events) > EVENTS_PER_PAGE
     newest = with_parameters(request.GET, before_id=None)
     return {
         **feed_context(event_records(first, ""), scopes if is_first else ()),
-        "next": f"{request.path}?{older}" if older else None,
-        "previous": None if is_first else f"{request.path}?{newest}".removesuffix("?"),
+        "next": f"{path}?{with_parameters(request.GET, before_id=first[-1].id)}" if more else None,
+        "previous": None if is_first else f"{path}?{newest}".removesuffix("?"),
     }
 
 
@@ -165,11 +157,8 @@ def graph(record: dict[str, Any]) -> dict[str, Any]:
         "most": top["count"],
         "most_on": dt.date.fromisoformat(top["date"]),
         "words": [
-            count_text(totals[name], *names) for name, names in TOTALS.items() if totals[name]
+            f"{totals[name]} {names[totals[name] > 1]}"
+            for name, names in TOTALS.items()
+            if totals[name]
         ],
     }
-
-
-def count_text(count: int, one: str, several: str) -> str:
-    """`1 pull`, `2 pulls`."""
-    return f"{count} {one if count == 1 else several}"

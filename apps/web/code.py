@@ -1,16 +1,23 @@
-"""Parts of the pages of code: the location, the menu of branches and tags, the list of a folder."""
+"""Parts of the pages of code: addresses, links in a README, authors, the menu of branches and tags,
+the list of a folder.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import html
+import posixpath
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from django.utils.safestring import mark_safe
 
 from apps.accounts.principal import Principal
 from apps.browse.names import path_fields, path_in_tree, revision, shown_path
-from apps.browse.pushers import pushers_of
+from apps.browse.pushers import Push, pushers_of
 from apps.browse.serializers.commits import accounts_of
 from apps.browse.trees import (
     LastChanges,
@@ -21,17 +28,99 @@ from apps.browse.trees import (
     read_folder,
 )
 from apps.core import markdown
+from apps.core.markdown import ABSOLUTE, TAG, UPLOAD
 from apps.git.tree import Entry
 from apps.repos.access import RepoAccess
 from apps.repos.http.transfer_slots import caller_of
 from apps.repos.models import BRANCHES, TAGS, Repo
 from apps.threads import references
-from apps.web.addresses import path_address, resolved
-from apps.web.bylines import shown_person
 from apps.web.responses import PageRequest, page_number
 
+LINK = re.compile(r' (href|src)="([^"]*)"')
+HEADING = re.compile(r"(</?h)([1-6])")
+HEADING_SHIFT = 2
+"""Levels by which the headings of a README are lowered, below those of the page."""
 MENU_BRANCHES, MENU_TAGS = 100, 50
 """Names in the menu: the most recently pushed ones."""
+
+
+def path_address(repo: Repo, kind: str, path: bytes, ref: str = "", **query: str) -> str:
+    """The address of a path on the pages `files` or `raw`; without a ref, on the default branch."""
+    fields = path_fields(path)
+    parameters = {"ref": ref, "path_base64": fields.get("path_base64"), **query}
+    end = f"/{quote(fields['path'] or '')}" if path else ""
+    return with_query(f"/{repo.path}/{kind}{end}", parameters)
+
+
+def history_address(repo: Repo, path: bytes, ref: str = "") -> str:
+    """The address of the list of commits that change a path."""
+    fields = path_fields(path) if path else {}
+    return with_query(f"/{repo.path}/commits", {"ref": ref, **fields})
+
+
+def with_query(address: str, query: dict[str, str | None]) -> str:
+    """An address with these query parameters; empty ones are left out."""
+    text = urlencode({name: value for name, value in query.items() if value})
+    return f"{address}?{text}" if text else address
+
+
+def resolved(readme_html: str, repo: Repo, folder: bytes, ref: str) -> str:
+    """The HTML of a README in this folder, with relative links resolved to files at the same ref
+    and headings lowered.
+    """
+
+    def resolve(link: re.Match[str]) -> str:
+        kind = "raw" if link[1] == "src" else "files"
+        target = link_target(html.unescape(link[2]), repo, folder, ref, kind)
+        return f' {link[1]}="{html.escape(target)}"'
+
+    def lower_heading(tag: re.Match[str]) -> str:
+        return f"{tag[1]}{min(6, int(tag[2]) + HEADING_SHIFT)}"
+
+    def resolved_parts() -> Iterator[str]:
+        for at, part in enumerate(TAG.split(readme_html)):
+            if at % 2 == 0:
+                yield part
+            elif part.startswith(("<a ", "<img ")):
+                yield LINK.sub(resolve, part)
+            else:
+                yield HEADING.sub(lower_heading, part)
+
+    return "".join(resolved_parts())
+
+
+def link_target(address: str, repo: Repo, folder: bytes, ref: str, kind: str) -> str:
+    """The target of a link in a README: unchanged unless it is a path inside the repository."""
+    if not address or ABSOLUTE.match(address) or UPLOAD.fullmatch(address):
+        return address
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return address
+    relative = unquote(parts.path).encode("utf-8", "surrogateescape")
+    path = posixpath.normpath(posixpath.join(b"/", folder, relative)).strip(b"/")
+    end = f"#{parts.fragment}" if parts.fragment else ""
+    return f"{path_address(repo, kind, path, ref)}{end}"
+
+
+def shown_person(
+    name: str, email: str, accounts: dict[str, Any], push: Push | None
+) -> dict[str, Any]:
+    """A person whom a commit names, for `_signature.html` and `_pusher.html`.
+
+    `accounts` as `accounts_of` has them; `push`: the commit's first push. `account` is the account
+    with this address, which has its face if it pushed the commit itself. `pusher` is the push if
+    another account made it.
+    """
+    account = accounts.get(email.lower()) if push else None
+    is_pusher = bool(push and account and account.uuid == push.uuid)
+    is_named = is_pusher or bool(push and account is None and push.username == name)
+    return {
+        "name": name,
+        "account": account,
+        "is_pusher": is_pusher,
+        "pusher": None if is_named else push,
+    }
 
 
 @dataclass(frozen=True)

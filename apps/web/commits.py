@@ -1,4 +1,4 @@
-"""`…/commits`: the list of commits, and one commit with its changes."""
+"""`…/commits`, `…/compare`, `…/branches` and `…/tags`; one commit with its changes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,37 @@ from typing import Any
 from django.http import HttpResponse
 
 from apps.accounts.principal import Principal
+from apps.browse import refs
 from apps.browse.commits import History, SingleCommit, read_commit
+from apps.browse.comparison import compare as compare_ends
+from apps.browse.comparison import find_ends
 from apps.browse.names import Revision, invalid_ref, pulls_of_code, shown_path
 from apps.browse.pushers import Push, pushers_of
 from apps.browse.serializers.commits import accounts_of
+from apps.browse.serializers.refs import branch_record, tag_record
+from apps.core.errors import ApiError, NotFound
 from apps.git.log import Commit
 from apps.git.repo import is_sha
 from apps.repos.access import RepoAccess
-from apps.repos.models import Repo
-from apps.web.addresses import history_address, path_address
-from apps.web.bylines import shown_person
-from apps.web.code import find_location, moment_of, ref_menu, who_asks
+from apps.repos.models import BRANCHES, TAGS, Repo
+from apps.repos.models.ref import short_name
+from apps.web.code import (
+    find_location,
+    history_address,
+    moment_of,
+    path_address,
+    ref_menu,
+    shown_person,
+    who_asks,
+    with_query,
+)
 from apps.web.decorators import repo_page
 from apps.web.diffs import Difference, shown_difference
 from apps.web.frame import render_repo_page
-from apps.web.responses import PageRequest, page_number, page_of
+from apps.web.responses import PageRequest, page_of
+
+BRANCH_ROWS = 30
+"""Branches per page: for each, git counts the commits ahead of and behind the default branch."""
 
 
 @repo_page()
@@ -34,7 +50,7 @@ def commits(request: PageRequest, access: RepoAccess) -> HttpResponse:
         return render_repo_page(request, access, "commits", tab="code")
     location = find_location(request, access, request.GET.get("path", ""))
     rows: Any = History(repo, Revision("", location.commit), who_asks(request), location.path)
-    page = page_of(request, page_number(request), rows, lambda commit: commit)
+    page = page_of(request, rows, lambda commit: commit)
     return render_repo_page(
         request,
         access,
@@ -103,23 +119,143 @@ def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
 
 def difference_of(repo: Repo, single: SingleCommit, who: str) -> Difference:
     """The changes of a commit since its first parent."""
-    commit, changes = single.commit, single.changes
-    return Difference(
-        repo=repo,
-        source=repo,
-        git=repo.git,
-        old=next(iter(commit.parents), None),
-        new=commit.sha,
-        files=changes.files,
-        total=changes.total,
-        additions=changes.additions,
-        deletions=changes.deletions,
-        address=f"/{repo.path}/commits/{commit.sha}",
-        cache_key=(),
-        throttle_key=who,
-    )
+    commit = single.commit
+    old, address = next(iter(commit.parents), None), f"/{repo.path}/commits/{commit.sha}"
+    return Difference(repo, old, commit.sha, single.changes, address, who)
 
 
 def body_of(commit: Commit) -> str:
     """The message without its subject, the first paragraph."""
     return commit.message.strip("\n").partition("\n\n")[2].strip("\n")
+
+
+@repo_page()
+def compare(request: PageRequest, access: RepoAccess) -> HttpResponse:
+    """A form for base and head, and their comparison, or the reason why there is none."""
+    repo = access.repo
+    base = request.GET.get("base") or repo.default_branch
+    head = request.GET.get("head", "")
+    comparison, error = comparison_or_reason(request, access, base, head) if head else (None, None)
+    response = render_repo_page(
+        request,
+        access,
+        "compare",
+        tab="code",
+        status=error.status if error else 200,
+        base=base,
+        head=head,
+        menu=ref_menu(repo, base),
+        comparison=comparison,
+        error=error,
+        pulls=pulls_of_code().open_numbers(repo, [head]).get(head, []) if comparison else [],
+        new_pull=with_query(f"/{repo.path}/pulls/new", {"base": base, "head": head}),
+    )
+    for name, value in (error.headers if error else {}).items():
+        response[name] = value
+    return response
+
+
+def comparison_context(
+    request: PageRequest, access: RepoAccess, base: str, head: str
+) -> dict[str, Any]:
+    """The context of `_comparison.html`; the head may be in a fork. 404, 422, 503."""
+    ends = find_ends(access, f"{base}...{head}", who_asks(request))
+    comparison = compare_ends(ends, direct=False)
+    difference = Difference(
+        ends.repo,
+        comparison.start,
+        comparison.head,
+        comparison.changes,
+        f"/{ends.repo.path}/compare",
+        ends.throttle_key,
+        source=ends.source,
+        git=ends.git,
+        cache_key=ends.question("rows"),
+    )
+    return {
+        "ahead": comparison.ahead,
+        "behind": comparison.behind,
+        "source": ends.source,
+        "days": days_of(ends.source, comparison.commits, access.principal),
+        "more_commits": comparison.ahead - len(comparison.commits),
+        "diff": shown_difference(request, difference),
+    }
+
+
+def comparison_or_reason(
+    request: PageRequest, access: RepoAccess, base: str, head: str
+) -> tuple[dict[str, Any] | None, ApiError | None]:
+    """The context of a comparison, or the error, for a page that shows more than the comparison."""
+    if "..." in base or not base or not head:
+        return None, NotFound("not_found", "Choose two branches, tags or commits.")
+    try:
+        return comparison_context(request, access, base, head), None
+    except ApiError as error:
+        return None, error
+
+
+@repo_page()
+def branches(request: PageRequest, access: RepoAccess) -> HttpResponse:
+    """The branches, most recently pushed first; `?search=` filters by a part of the name."""
+    repo, search = access.repo, search_text(request)
+    rows: Any = refs.list_branches(repo)
+    rows = rows.in_order("-updated_at")
+    if search:
+        rows = rows.search(search)
+    page = page_of(request, rows, size=BRANCH_ROWS)
+    rows_of_page = page["results"]
+    patterns = refs.protected_patterns(repo)
+    pulls = pulls_of_code().open_numbers(repo, [short_name(ref.full_name) for ref in rows_of_page])
+    distances = refs.distances_from_default(repo, rows_of_page, who_asks(request))
+    page["results"] = [
+        branch_item(
+            branch_record(ref, repo.default_branch, patterns, pulls), distances.get(ref.sha)
+        )
+        for ref in rows_of_page
+    ]
+    return render_repo_page(request, access, "branches", tab="code", page=page, search=search)
+
+
+def branch_item(record: dict[str, Any], distance: tuple[int, int] | None) -> dict[str, Any]:
+    """An item of the list; `distance` is None if git did not tell it in time."""
+    ahead, behind = distance or (None, None)
+    return {**record, "ahead": ahead, "behind": behind}
+
+
+@repo_page()
+def tags(request: PageRequest, access: RepoAccess) -> HttpResponse:
+    """The tags, most recently pushed first; `?search=` filters by a part of the name."""
+    search = search_text(request)
+    rows: Any = refs.list_tags(access.repo)
+    if search:
+        rows = rows.search(search)
+    page = page_of(request, rows, tag_item)
+    name_refs(access.repo, page["results"])
+    return render_repo_page(request, access, "tags", tab="code", page=page, search=search)
+
+
+def tag_item(ref: Any) -> dict[str, Any]:
+    """An item of the list, with the first paragraph of the tag's message, and the date of the tag
+    or else of its commit.
+    """
+    record = tag_record(ref)
+    at = (record["tagger"] or {}).get("date") or (record["commit"] or {}).get("committed_at")
+    summary = (record["message"] or "").strip().partition("\n\n")[0]
+    return {**record, "summary": summary, "at": moment_of(at) if at else record["updated_at"]}
+
+
+def name_refs(repo: Repo, tags: list[dict[str, Any]]) -> None:
+    """Add to each tag its name in addresses, as `ref`: the full name if the short one is also that
+    of a branch.
+    """
+    branches = repo.refs.filter(full_name__in=[BRANCHES + tag["name"] for tag in tags])
+    taken = {*branches.values_list("full_name", flat=True)}
+    for tag in tags:
+        name = tag["name"]
+        is_free = BRANCHES + name not in taken and not name.startswith("refs/")
+        tag["ref"] = name if is_free else TAGS + name
+
+
+def search_text(request: PageRequest) -> str:
+    """The value of `?search=`."""
+    return request.GET.get("search", "").replace("\0", "")

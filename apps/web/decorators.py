@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypedDict, Unpack, cast
 from urllib.parse import quote
 
 from django.http import Http404, HttpResponse, HttpResponsePermanentRedirect
@@ -16,7 +16,7 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
 from django.views.decorators.gzip import gzip_page
 
-from apps.accounts.access import UserAccess
+from apps.accounts.access import UserAccess, open_user
 from apps.core.access import Level
 from apps.core.errors import Forbidden, as_api_error, plain_error
 from apps.core.requests import prolong
@@ -27,6 +27,7 @@ from apps.teams.access import TeamAccess, open_team
 from apps.web.responses import PageRequest, ask_to_sign_in, render_error, set_cookie
 
 View = Callable[..., HttpResponseBase]
+AnyAccess = RepoAccess | TeamAccess | UserAccess
 READ = ("GET",)
 FORM = ("GET", "POST")
 POST = ("POST",)
@@ -42,18 +43,21 @@ class PageView(Protocol):
     throttle: str | None
 
 
-def page(
-    needs: Level,
-    *,
-    methods: tuple[str, ...] = READ,
-    throttle: str | None = None,
-    is_compressed: bool = True,
-) -> Callable[[View], View]:
-    """Declare a page. `needs`: `PUBLIC` for everybody, `NONE` for anybody signed in, or `STAFF`.
+class PageOptions(TypedDict, total=False):
+    """The keywords of every page."""
 
-    `throttle` is the rate limit that a POST counts towards: the tag of its operation in the API, or
-    a rate scope of signing in. `is_compressed`: whether the response may be compressed.
+    methods: tuple[str, ...]
+    throttle: str | None
+    """The rate limit that a POST counts towards: the tag of its operation in the API, or a rate
+    scope of signing in.
     """
+    is_compressed: bool
+    """Whether the response may be compressed."""
+
+
+def page(needs: Level, **options: Unpack[PageOptions]) -> Callable[[View], View]:
+    """Declare a page. `needs`: `PUBLIC` for everybody, `NONE` for anybody signed in, or `STAFF`."""
+    methods, throttle = options.get("methods", READ), options.get("throttle")
 
     def declare(view: View) -> View:
         @wraps(view)
@@ -71,7 +75,7 @@ def page(
             mark_form_as_sent(request, response)
             return response
 
-        compressed: View = gzip_page(run) if is_compressed else run
+        compressed: View = gzip_page(run) if options.get("is_compressed", True) else run
         declared = cast("PageView", compressed)
         declared.page, declared.methods, declared.throttle = needs, methods, throttle
         return compressed
@@ -127,18 +131,14 @@ def check_request(
 
 
 def repo_page(
-    needs: Level = Level.READ,
-    *,
-    methods: tuple[str, ...] = READ,
-    throttle: str | None = None,
-    signed_in: bool = False,
-    is_compressed: bool = True,
+    needs: Level = Level.READ, *, signed_in: bool | None = None, **options: Unpack[PageOptions]
 ) -> Callable[[View], View]:
     """Declare a page below a repository. The view gets the caller's access, then the other
     parameters of its path.
 
     Anonymous people can read public repositories; for private and missing ones alike they are asked
-    to sign in. `signed_in`: also ask them to sign in for a GET.
+    to sign in. `signed_in`: whether a GET is for people who are signed in, by default if the page
+    has a form.
     """
 
     def open_resource(request: PageRequest, kwargs: dict[str, Any]) -> RepoAccess:
@@ -149,22 +149,11 @@ def repo_page(
             request.principal, owner, slug, needs=needs, writing=writing, former=not writing
         )
 
-    return _page_below(
-        open_resource,
-        methods=methods,
-        throttle=throttle,
-        signed_in=signed_in,
-        is_compressed=is_compressed,
-    )
+    return _page_below(open_resource, signed_in, **options)
 
 
 def team_page(
-    needs: Level = Level.READ,
-    *,
-    methods: tuple[str, ...] = READ,
-    throttle: str | None = None,
-    signed_in: bool = False,
-    even_inactive: bool = False,
+    needs: Level = Level.READ, *, even_inactive: bool = False, **options: Unpack[PageOptions]
 ) -> Callable[[View], View]:
     """Declare a page below a team. Anonymous people can see teams with a public repository.
 
@@ -172,18 +161,24 @@ def team_page(
     """
 
     def open_resource(request: PageRequest, kwargs: dict[str, Any]) -> TeamAccess:
-        posted = request.method == "POST"
-        access = open_team(
-            request.principal,
-            kwargs.pop("team_slug"),
-            needs=needs,
-            writing=posted and not even_inactive,
-            former=not posted,
-        )
+        posted, slug = request.method == "POST", kwargs.pop("team_slug")
+        writing = posted and not even_inactive
+        access = open_team(request.principal, slug, needs=needs, writing=writing, former=not posted)
         check_has_public_repo(access)
         return access
 
-    return _page_below(open_resource, methods=methods, throttle=throttle, signed_in=signed_in)
+    return _page_below(open_resource, **options)
+
+
+def user_page() -> Callable[[View], View]:
+    """Declare the page of a person. Anonymous people can see people with a public repository."""
+
+    def open_resource(request: PageRequest, kwargs: dict[str, Any]) -> UserAccess:
+        access = open_user(request.principal, kwargs.pop("username"), needs=Level.NONE)
+        check_has_public_repo(access)
+        return access
+
+    return _page_below(open_resource)
 
 
 def check_has_public_repo(access: TeamAccess | UserAccess) -> None:
@@ -193,15 +188,15 @@ def check_has_public_repo(access: TeamAccess | UserAccess) -> None:
 
 
 def _page_below(
-    open_resource: Callable[[PageRequest, dict[str, Any]], RepoAccess | TeamAccess],
-    *,
-    methods: tuple[str, ...],
-    throttle: str | None,
-    signed_in: bool,
-    is_compressed: bool = True,
+    open_resource: Callable[[PageRequest, dict[str, Any]], AnyAccess],
+    signed_in: bool | None = None,
+    **options: Unpack[PageOptions],
 ) -> Callable[[View], View]:
+    if signed_in is None:
+        signed_in = "POST" in options.get("methods", READ)
+
     def declare(view: View) -> View:
-        @page(Level.PUBLIC, methods=methods, throttle=throttle, is_compressed=is_compressed)
+        @page(Level.PUBLIC, **options)
         @wraps(view)
         def run(request: PageRequest, **kwargs: Any) -> HttpResponseBase:
             is_signed_in = request.principal.is_signed_in
@@ -220,7 +215,7 @@ def _page_below(
     return declare
 
 
-def redirect_if_moved(request: PageRequest, access: RepoAccess | TeamAccess) -> HttpResponse | None:
+def redirect_if_moved(request: PageRequest, access: AnyAccess) -> HttpResponse | None:
     """301 to the current path if the request has a former slug of the team or repository."""
     if not access.moved:
         return None

@@ -17,8 +17,14 @@ from apps.core.lexers import Budget
 from apps.core.pagination import count_parameter
 from apps.git.tree import Entry, start_of_blob
 from apps.repos.access import RepoAccess
-from apps.web.addresses import history_address, path_address
-from apps.web.code import Location, find_location, folder_context, ref_menu
+from apps.web.code import (
+    Location,
+    find_location,
+    folder_context,
+    history_address,
+    path_address,
+    ref_menu,
+)
 from apps.web.colours import (
     CHARACTERS_MAX,
     LINES_MAX,
@@ -31,7 +37,7 @@ from apps.web.colours import (
     text_of,
 )
 from apps.web.decorators import repo_page
-from apps.web.diff_tables import file_table
+from apps.web.diffs import file_table
 from apps.web.frame import render_repo_page
 from apps.web.hidden_characters import has_hidden
 from apps.web.responses import PageRequest

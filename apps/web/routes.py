@@ -6,9 +6,7 @@ from django.urls import path
 
 from apps.web import (
     activity,
-    branches,
     commits,
-    compare,
     files,
     home,
     pulls,
@@ -83,9 +81,9 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{below}/raw/<tree_path:path>", files.raw),
         path(f"{below}/commits", commits.commits),
         path(f"{below}/commits/<segment:sha>", commits.commit),
-        path(f"{below}/branches", branches.branches),
-        path(f"{below}/tags", branches.tags),
-        path(f"{below}/compare", compare.compare),
+        path(f"{below}/branches", commits.branches),
+        path(f"{below}/tags", commits.tags),
+        path(f"{below}/compare", commits.compare),
         path(f"{below}/pulls", pulls.pulls),
         path(f"{below}/pulls/new", pulls.new_pull),
         path(f"{below}/pulls/<number:number>", pulls.pull),

@@ -22,7 +22,7 @@ from apps.threads.models import LISTED, THREAD_ROW, Thread, ThreadKind
 from apps.threads.pagination import CrossRepoList, cursor_of, read_cursor
 from apps.threads.serializers import thread_record
 from apps.web.decorators import page
-from apps.web.responses import PAGE_SIZE, PageRequest, page_number, page_of, render_page
+from apps.web.responses import PAGE_SIZE, PageRequest, page_of, render_page
 
 QUERY_MAX = 200
 """Characters of a query."""
@@ -68,13 +68,13 @@ def search(request: PageRequest) -> HttpResponse:
 def repos(request: PageRequest, text: str) -> Page:
     """By name, address or description."""
     rows = with_open_pulls(list_readable_repos(request.principal))
-    return page_of(request, page_number(request), rows.search(text) if text else rows)
+    return page_of(request, rows.search(text) if text else rows)
 
 
 def users(request: PageRequest, text: str) -> Page:
     """By username or display name."""
     rows = list_users(request.principal)
-    return page_of(request, page_number(request), rows.search(text) if text else rows)
+    return page_of(request, rows.search(text) if text else rows)
 
 
 def pulls(request: PageRequest, text: str) -> Page:

@@ -37,7 +37,6 @@ from apps.web.responses import (
     parameter,
     parse_uuid,
     redirect_to,
-    redirect_to_path,
     render_page,
     safe_path,
     set_cookie,
@@ -58,13 +57,13 @@ def signin(request: PageRequest) -> HttpResponse:
     The page is kept secret because `next` may have a secret.
     """
     form = SignIn(request)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with form.refusals():
             throttle_sign_in(request, form.cleaned_data["username"])
             user = authenticate(request, **form.cleaned_data)
             if user is not None:
                 start_session(request, user)
-                redirect = redirect_to_path(safe_path(request.POST.get("next", "")))
+                redirect = redirect_to(safe_path(request.POST.get("next", "")))
                 return remember_browser(request, redirect, user)
             form.add_error(None, WRONG)
     goal = safe_path(parameter(request, "next"))
@@ -148,13 +147,14 @@ def admin_signin(request: PageRequest) -> HttpResponse:
 def password(request: PageRequest) -> HttpResponse:
     """Change the password. It ends all other sessions: each has a hash of the old password."""
     form = ChangePassword(request)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         if not request.user.check_password(form.cleaned_data["current"]):
             form.add_error("current", WRONG_CURRENT)
         elif set_password(form, request.principal):
             update_session_auth_hash(request, request.user)
-            messages.success(request, "Password changed. Your other sessions have ended.")
-            return redirect_to("password")
+            return redirect_to(
+                "password", request, "Password changed. Your other sessions have ended."
+            )
     return form.render_page(request, "password")
 
 
@@ -162,7 +162,7 @@ def password(request: PageRequest) -> HttpResponse:
 def reset(request: PageRequest) -> HttpResponse:
     """Send a link to reset the password. The response is the same if no account has the address."""
     form = PasswordReset(request)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         send_reset(form.cleaned_data["email"])
         return redirect_to("reset-sent")
     return form.render_page(request, "reset")
@@ -183,7 +183,7 @@ def new_password(request: PageRequest) -> HttpResponse:
     """
     proof = parameter(request, "token")
     user, form = person_of_reset(proof), NewPassword(request)
-    if request.method == "POST" and form.is_valid() and set_password(form, Principal(user)):
+    if form.is_valid() and set_password(form, Principal(user)):
         messages.success(request, "Password changed. Sign in with it.")
         return remember_browser(request, redirect_to("signin"), user)
     return keep_secret(form.render_page(request, "new_password", token=proof))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 
-from apps.accounts.access import UserAccess, open_user
+from apps.accounts.access import UserAccess
 from apps.core.access import Level
 from apps.events.models import Key
 from apps.events.pagination import PAST_ALL
@@ -15,27 +15,19 @@ from apps.events.scopes import EventScope, Selection
 from apps.events.serializers import activity_record, event_records
 from apps.repos.queries import list_repos
 from apps.web.activity import feed_context, graph
-from apps.web.decorators import check_has_public_repo, page
-from apps.web.responses import PageRequest, ask_to_sign_in, page_number, page_of, render_page
+from apps.web.decorators import page, user_page
+from apps.web.responses import PageRequest, page_of, render_page
 from apps.web.templatetags.pictures import picture
 
 EVENTS = 12
 """Events in the list of latest activity."""
 
 
-@page(Level.PUBLIC)
-def user(request: PageRequest, username: str) -> HttpResponse:
-    """A person. Anonymous people see only people with a public repository, and no activity."""
-    is_signed_in = request.principal.is_signed_in
-    try:
-        access = open_user(request.principal, username, needs=Level.NONE)
-        check_has_public_repo(access)
-    except Http404:
-        if is_signed_in:
-            raise
-        return ask_to_sign_in(request)
-    page = page_of(request, page_number(request), list_repos(access))
-    beside = latest_activity(access) if is_signed_in else {}
+@user_page()
+def user(request: PageRequest, access: UserAccess) -> HttpResponse:
+    """A person. Anonymous people see no activity."""
+    page = page_of(request, list_repos(access))
+    beside = latest_activity(access) if request.principal.is_signed_in else {}
     return render_page(request, "user", person=access.owner, page=page, **beside)
 
 

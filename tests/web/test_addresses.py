@@ -7,7 +7,7 @@ import pytest
 from apps.accounts.models import User
 from apps.core.markdown import render
 from apps.repos.models import Repo
-from apps.web.addresses import history_address, link_target, path_address, resolved
+from apps.web.code import history_address, link_target, path_address, resolved
 
 pytestmark = pytest.mark.once
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from apps.core.lexers import Budget
 from apps.git.diff import changes, parse_hunks, patches
 from apps.web.colours import coloured_lines, plain_lines, text_of
-from apps.web.diff_tables import Row, diff_table, marks_of, rows_of, side_by_side
+from apps.web.diffs import Row, diff_table, marks_of, rows_of, side_by_side
 from tests.git.scratch import Scratch
 
 pytestmark = pytest.mark.once

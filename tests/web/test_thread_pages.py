@@ -9,7 +9,7 @@ import pytest
 from apps.threads import serializers
 from apps.threads.models import Reply, Thread
 from apps.threads.queries import index_of
-from apps.web import threads as pages
+from apps.web import conversations as pages
 from tests.web.page_client import PageResponse
 
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}

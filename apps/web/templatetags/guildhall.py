@@ -18,7 +18,7 @@ from apps.core import pagination
 from apps.events import sentences
 from apps.events.queries import list_pings
 from apps.web import hidden_characters
-from apps.web.theme import theme_of
+from apps.web.responses import theme_of
 
 register = template.Library()
 WEEK = dt.timedelta(days=7)
