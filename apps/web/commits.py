@@ -10,7 +10,7 @@ from django.http import HttpResponse
 
 from apps.accounts.principal import Principal
 from apps.browse import refs
-from apps.browse.commits import History, SingleCommit, read_commit
+from apps.browse.commits import History, read_commit
 from apps.browse.comparison import compare as compare_ends
 from apps.browse.comparison import find_ends
 from apps.browse.names import Revision, invalid_ref, pulls_of_code, shown_path
@@ -50,7 +50,7 @@ def commits(request: PageRequest, access: RepoAccess) -> HttpResponse:
         return render_repo_page(request, access, "commits", tab="code")
     location = find_location(request, access, request.GET.get("path", ""))
     rows: Any = History(repo, Revision("", location.commit), who_asks(request), location.path)
-    page = page_of(request, rows, lambda commit: commit)
+    page = page_of(request, rows)
     return render_repo_page(
         request,
         access,
@@ -58,7 +58,7 @@ def commits(request: PageRequest, access: RepoAccess) -> HttpResponse:
         tab="code",
         location=location,
         path=shown_path(location.path),
-        files=path_address(repo, "files", location.path, location.ref),
+        files=location.address(),
         action=f"/{repo.path}/commits",
         all_commits=history_address(repo, b"", location.ref),
         menu=ref_menu(repo, location.shown_ref),
@@ -72,10 +72,8 @@ def days_of(repo: Repo, commits: Sequence[Commit], principal: Principal) -> list
     accounts = accounts_of((one.author.email for one in commits), principal)
     pushers = pushers_of(repo, [one.sha for one in commits])
     rows = [shown_commit(one, accounts, pushers.get(one.sha)) for one in commits]
-    return [
-        {"date": date, "commits": list(group)}
-        for date, group in groupby(rows, key=lambda one: one["at"].date())
-    ]
+    days = groupby(rows, key=lambda one: one["at"].date())
+    return [{"date": date, "commits": list(group)} for date, group in days]
 
 
 def shown_commit(commit: Commit, accounts: dict[str, Any], push: Push | None) -> dict[str, Any]:
@@ -83,7 +81,7 @@ def shown_commit(commit: Commit, accounts: dict[str, Any], push: Push | None) ->
     return {
         "sha": commit.sha,
         "subject": commit.subject or "(no message)",
-        **shown_person(commit.author.name, commit.author.email, accounts, push),
+        **shown_person(commit.author, accounts, push),
         "at": moment_of(commit.committer.date),
     }
 
@@ -99,34 +97,24 @@ def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
     author, committer = found.author, found.committer
     accounts = accounts_of([author.email, committer.email], access.principal)
     push = pushers_of(repo, [sha]).get(sha)
+    old, address = next(iter(found.parents), None), f"/{repo.path}/commits/{sha}"
+    difference = Difference(repo, old, sha, single.changes, address, who)
     return render_repo_page(
         request,
         access,
         "commit",
         tab="code",
         commit=shown_commit(found, accounts, push),
-        body=body_of(found),
+        body=found.message.strip("\n").partition("\n\n")[2].strip("\n"),
         authored_at=moment_of(author.date),
-        committer=shown_person(committer.name, committer.email, accounts, push),
+        committer=shown_person(committer, accounts, push),
         is_same_person=author.email == committer.email,
         parents=found.parents,
         is_signed=single.is_signed,
         pulls=pulls_of_code().numbers_with(repo, sha),
         files=path_address(repo, "files", b"", sha),
-        diff=shown_difference(request, difference_of(repo, single, who)),
+        diff=shown_difference(request, difference),
     )
-
-
-def difference_of(repo: Repo, single: SingleCommit, who: str) -> Difference:
-    """The changes of a commit since its first parent."""
-    commit = single.commit
-    old, address = next(iter(commit.parents), None), f"/{repo.path}/commits/{commit.sha}"
-    return Difference(repo, old, commit.sha, single.changes, address, who)
-
-
-def body_of(commit: Commit) -> str:
-    """The message without its subject, the first paragraph."""
-    return commit.message.strip("\n").partition("\n\n")[2].strip("\n")
 
 
 @repo_page()
@@ -136,12 +124,13 @@ def compare(request: PageRequest, access: RepoAccess) -> HttpResponse:
     base = request.GET.get("base") or repo.default_branch
     head = request.GET.get("head", "")
     comparison, error = comparison_or_reason(request, access, base, head) if head else (None, None)
-    response = render_repo_page(
+    return render_repo_page(
         request,
         access,
         "compare",
         tab="code",
         status=error.status if error else 200,
+        headers=error.headers if error else None,
         base=base,
         head=head,
         menu=ref_menu(repo, base),
@@ -150,9 +139,6 @@ def compare(request: PageRequest, access: RepoAccess) -> HttpResponse:
         pulls=pulls_of_code().open_numbers(repo, [head]).get(head, []) if comparison else [],
         new_pull=with_query(f"/{repo.path}/pulls/new", {"base": base, "head": head}),
     )
-    for name, value in (error.headers if error else {}).items():
-        response[name] = value
-    return response
 
 
 def comparison_context(
@@ -166,8 +152,8 @@ def comparison_context(
         comparison.start,
         comparison.head,
         comparison.changes,
-        f"/{ends.repo.path}/compare",
-        ends.throttle_key,
+        address=f"/{ends.repo.path}/compare",
+        throttle_key=ends.throttle_key,
         source=ends.source,
         git=ends.git,
         cache_key=ends.question("rows"),
@@ -200,36 +186,26 @@ def branches(request: PageRequest, access: RepoAccess) -> HttpResponse:
     repo, search = access.repo, search_text(request)
     rows: Any = refs.list_branches(repo)
     rows = rows.in_order("-updated_at")
-    if search:
-        rows = rows.search(search)
-    page = page_of(request, rows, size=BRANCH_ROWS)
+    page = page_of(request, rows.search(search) if search else rows, size=BRANCH_ROWS)
     rows_of_page = page["results"]
     patterns = refs.protected_patterns(repo)
     pulls = pulls_of_code().open_numbers(repo, [short_name(ref.full_name) for ref in rows_of_page])
     distances = refs.distances_from_default(repo, rows_of_page, who_asks(request))
     page["results"] = [
-        branch_item(
-            branch_record(ref, repo.default_branch, patterns, pulls), distances.get(ref.sha)
-        )
+        branch_record(ref, repo.default_branch, patterns, pulls)
+        # None if git did not tell the distance in time
+        | dict(zip(("ahead", "behind"), distances.get(ref.sha) or (None, None), strict=True))
         for ref in rows_of_page
     ]
     return render_repo_page(request, access, "branches", tab="code", page=page, search=search)
 
 
-def branch_item(record: dict[str, Any], distance: tuple[int, int] | None) -> dict[str, Any]:
-    """An item of the list; `distance` is None if git did not tell it in time."""
-    ahead, behind = distance or (None, None)
-    return {**record, "ahead": ahead, "behind": behind}
-
-
 @repo_page()
 def tags(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The tags, most recently pushed first; `?search=` filters by a part of the name."""
-    search = search_text(request)
     rows: Any = refs.list_tags(access.repo)
-    if search:
-        rows = rows.search(search)
-    page = page_of(request, rows, tag_item)
+    search = search_text(request)
+    page = page_of(request, rows.search(search) if search else rows, tag_item)
     name_refs(access.repo, page["results"])
     return render_repo_page(request, access, "tags", tab="code", page=page, search=search)
 

@@ -31,7 +31,15 @@ from apps.threads.serializers import (
     add_html,
     reply_record,
 )
-from apps.web.forms import PLAIN, EditForm, PageForm, choice_field, text_field, word_choices
+from apps.web.forms import (
+    PLAIN,
+    EditForm,
+    LinesField,
+    PageForm,
+    choice_field,
+    text_field,
+    word_choices,
+)
 from apps.web.responses import PageRequest, page_of
 
 REPLIES = 200
@@ -102,27 +110,21 @@ def address_of(access: RepoAccess, thread: Thread) -> str:
     return f"/{access.repo.path}{thread.segment}"
 
 
-ROWS_OF_TEXT = 10
-MARKDOWN = "Markdown; @name notifies, #12 links."
 REPLY_KINDS = ["comment", "question", "answer", "suggestion", "task"]
 """The kinds in the menu; over the API a reply may have any kind."""
 
 
-class BodyField(forms.CharField):
-    """A text in Markdown: not trimmed, with LF as line ends."""
+class BodyField(LinesField):
+    """A text in Markdown, which is not trimmed."""
 
-    def __init__(self, *, required: bool, rows: int = ROWS_OF_TEXT) -> None:
+    def __init__(self, *, required: bool, rows: int = 10) -> None:
         super().__init__(
             label="Text",
             required=required,
             strip=False,
-            help_text=MARKDOWN,
+            help_text="Markdown; @name notifies, #12 links.",
             widget=forms.Textarea(attrs={"rows": str(rows), "data-draft": True}),
-            error_messages={"required": "This field is required."},
         )
-
-    def to_python(self, value: Any) -> Any:
-        return (super().to_python(value) or "").replace("\r\n", "\n")
 
     def validate(self, value: Any) -> None:
         super().validate(value if re.search(VISIBLE, value) else "")

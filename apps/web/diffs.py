@@ -63,7 +63,7 @@ SPLIT_START = (
 FILE_START = '<table class="lines whole"><colgroup><col class="n"><col></colgroup><tbody>'
 TABLE_END = "</tbody></table>"
 NO_CELLS = '<td class="n void"></td><td class="void"></td>'
-VERSION = 2
+VERSION = 3
 """Part of the cache key: raise it when the rows change."""
 FILES_MAX = 300
 """Files per page."""

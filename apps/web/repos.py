@@ -121,11 +121,8 @@ def forks(request: PageRequest, access: RepoAccess) -> HttpResponse:
         with form.refusals():
             space = open_space(principal, form.cleaned_data["owner"])
             fork = actions.create_fork(access=access, into=space)
-            return redirect_to(
-                f"/{repo.path}/forks#fork-{fork.uuid}",
-                request,
-                f"Forking into {space.name} has started.",
-            )
+            message = f"Forking into {space.name} has started."
+            return redirect_to(f"/{repo.path}/forks#fork-{fork.uuid}", request, message)
     return form.render_page(request, "forks", page=page, **repo_context(access, "code"))
 
 
@@ -138,7 +135,7 @@ def repo_settings(request: PageRequest, access: RepoAccess) -> HttpResponse:
     if form.is_valid():
         with form.refusals():
             actions.update_repo(access=access, **form.changes())
-            return redirect_to_settings(request, repo.path, "Repository saved.")
+            return redirect_to_settings(request, access, "Repository saved.")
         access = access.renewed()  # the header must not show refused values
     return show_settings(request, access, form)
 
@@ -150,7 +147,7 @@ def archive_repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
     with form.refusals():
         actions.update_repo(access=access, is_archived=archived)
         message = "archived" if archived else "unarchived"
-        return redirect_to_settings(request, access.repo.path, f"Repository {message}.")
+        return redirect_to_settings(request, access, f"Repository {message}.")
     return show_settings(request, access, form)
 
 
@@ -167,10 +164,10 @@ def settings_context(access: RepoAccess, part: str) -> dict[str, Any]:
 
 
 def redirect_to_settings(
-    request: PageRequest, path: str, message: str, below: str = ""
+    request: PageRequest, access: RepoAccess, message: str, below: str = ""
 ) -> HttpResponse:
     """303 to a page of the settings, which shows the message."""
-    return redirect_to(f"/{path}/settings{below}", request, message)
+    return redirect_to(f"/{access.repo.path}/settings{below}", request, message)
 
 
 @repo_page(Level.ADMIN, methods=FORM, throttle="protections")
@@ -181,9 +178,8 @@ def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
     if form.is_valid():
         with form.refusals():
             protection = actions.create_protection(access=access, **form.cleaned_data)
-            return redirect_to_settings(
-                request, repo.path, f"{protection.branch} is now protected.", "/protections"
-            )
+            message = f"{protection.branch} is now protected."
+            return redirect_to_settings(request, access, message, "/protections")
     branches = newest_branches(repo, MOST_BRANCHES)
     page = page_of(request, list_protections(repo))
     collaborators = Collaborators.of(repo, page["results"])
@@ -195,14 +191,9 @@ def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
         }
         for protection in page["results"]
     ]
+    newest = MOST_BRANCHES if len(branches) == MOST_BRANCHES else None
     context = settings_context(access, "protections")
-    return form.render_page(
-        request,
-        "protections",
-        page=page,
-        newest=MOST_BRANCHES if len(branches) == MOST_BRANCHES else None,
-        **context,
-    )
+    return form.render_page(request, "protections", page=page, newest=newest, **context)
 
 
 def matching_branches(protection: Protection, branches: list[str]) -> dict[str, Any]:
@@ -215,14 +206,12 @@ def matching_branches(protection: Protection, branches: list[str]) -> dict[str, 
 def protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Change a protection: its pattern and its settings."""
     row = get_protection(access, uid)
-    values = {"branch": row.branch, **settings_of(row)}
-    form = EditProtection(request, **values)
+    form = EditProtection(request, branch=row.branch, **settings_of(row))
     if form.is_valid():
         with form.refusals():
             actions.update_protection(access=access, protection=row, **form.changes())
-            return redirect_to_settings(
-                request, access.repo.path, f"Protection of {row.branch} saved.", "/protections"
-            )
+            message = f"Protection of {row.branch} saved."
+            return redirect_to_settings(request, access, message, "/protections")
         row.refresh_from_db()  # the header must not show refused values
     return show_protection(request, access, row, form)
 
@@ -259,7 +248,7 @@ def delete_protection(request: PageRequest, access: RepoAccess, uid: UUID) -> Ht
         with form.refusals():
             actions.delete_protection(access=access, protection=protection)
             message = f"{protection.branch} is no longer protected."
-            return redirect_to_settings(request, access.repo.path, message, "/protections")
+            return redirect_to_settings(request, access, message, "/protections")
     context = settings_context(access, "protections")
     return form.render_page(request, "delete_protection", protection=protection, **context)
 
@@ -272,10 +261,8 @@ def add_approver(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpRes
         with form.refusals():
             user = named_user(form.cleaned_data["username"])
             actions.add_approver(access=access, protection=protection, user=user)
-            below = f"/protections/{protection.uuid}"
-            return redirect_to_settings(
-                request, access.repo.path, f"{user.username} added as an approver.", below
-            )
+            message = f"{user.username} added as an approver."
+            return redirect_to_settings(request, access, message, f"/protections/{protection.uuid}")
     return show_protection(request, access, protection, form)
 
 
@@ -290,12 +277,9 @@ def remove_approver(
     if request.method == "POST":
         with form.refusals():
             actions.remove_approver(access=access, approver=approver)
-            message, below = (
-                f"{approver.user.username} removed as an approver.",
-                f"/protections/{protection.uuid}",
-            )
-            return redirect_to_settings(request, access.repo.path, message, below)
-    context = settings_context(access, "protections")
+            message = f"{approver.user.username} removed as an approver."
+            return redirect_to_settings(request, access, message, f"/protections/{protection.uuid}")
+    context = {"protection": protection, "approver": approver}
     return form.render_page(
-        request, "remove_approver", protection=protection, approver=approver, **context
+        request, "remove_approver", **context, **settings_context(access, "protections")
     )

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.shortcuts import render, resolve_url
+from django.shortcuts import resolve_url
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -72,10 +72,16 @@ class PageRequest(SiteRequest):
 
 
 def render_page(
-    request: HttpRequest, template: str, *, status: int = 200, **context: Any
+    request: HttpRequest,
+    template: str,
+    *,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+    **context: Any,
 ) -> HttpResponse:
     """Render `templates/web/<template>.html`."""
-    return render(request, f"web/{template}.html", context, status=status)
+    html = render_to_string(f"web/{template}.html", context, request)
+    return HttpResponse(html, status=status, headers=headers)
 
 
 def redirect_to(to: str, request: HttpRequest | None = None, message: str = "") -> HttpResponse:
@@ -155,8 +161,10 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return keep_secret(HttpResponseRedirect(signin))
     sent = labelled(typed_values(request))
-    context = {"title": TITLES[401], "signin": signin, "sent": sent}
-    return keep_secret(render_page(request, "signed_out", status=401, **context))
+    page = render_page(
+        request, "signed_out", status=401, title=TITLES[401], signin=signin, sent=sent
+    )
+    return keep_secret(page)
 
 
 def theme_of(request: HttpRequest) -> str:
@@ -214,20 +222,19 @@ def render_error(
     if error.status in WITHOUT_DATABASE:
         context = {"id": getattr(request, "id", ""), "is_full": error.code == "storage_full"}
         html = render_to_string(f"web/{error.status}.html", context)
-        response = HttpResponse(html, status=error.status)
+        response = HttpResponse(html, status=error.status, headers=error.headers)
     else:
         response = render_page(
             request,
             "error",
             status=error.status,
+            headers=error.headers,
             code=error.status,
             title=TITLES.get(error.status, TITLES[400]),
             text=error_text(error),
             seconds=error.headers.get("Retry-After"),
             sent=labelled(unsaved),
         )
-    for name, value in error.headers.items():
-        response[name] = value
     return keep_secret(response)
 
 

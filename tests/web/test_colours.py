@@ -14,7 +14,7 @@ from apps.web import colours
 from apps.web.colours import coloured_lines, html_of, language_of, plain_lines, text_of
 
 pytestmark = pytest.mark.once
-ENDS = sorted(colours.LANGUAGE_OF_ENDING)
+NAMES = sorted(name.replace("*", "x") for name in colours.LANGUAGE_OF_NAME)
 CODE = st.text(st.sampled_from("ab1 \t\n\r\"'#/*<>&{}()=\\-\u00e9\u202e\x00\x1b"), max_size=80)
 
 
@@ -24,7 +24,7 @@ def lines_of(text):
     return lines[:-1] if lines[-1] == "" else lines
 
 
-@given(CODE, st.sampled_from(["", "x", *(f"x.{end}" for end in ENDS)]))
+@given(CODE, st.sampled_from(["", "x", *NAMES]))
 def test_the_text_of_coloured_lines_is_that_of_the_file(text, name):
     lines = coloured_lines(name, text, Budget(1))
     assert [text_of(line) for line in lines] == lines_of(text)
@@ -58,6 +58,9 @@ def test_a_line_is_coloured_by_kind_and_marked_in_whole():
         ("Makefile", "make"),
         ("CMakeLists.txt", "cmake"),
         ("a.tar.JS", "javascript"),
+        ("a.h", "c"),
+        ("b.S", ""),
+        (".bashrc", "bash"),
         ("py", ""),
         ("README", ""),
         ("x.unknown", ""),
@@ -69,7 +72,7 @@ def test_the_name_alone_says_which_language_it_is(name, language):
 
 
 def test_only_languages_are_coloured_that_texts_may_have_as_well():
-    assert {*colours.LANGUAGE_OF_ENDING.values(), *colours.LANGUAGE_OF_NAME.values()} <= LANGUAGES
+    assert {*colours.LANGUAGE_OF_NAME.values()} <= LANGUAGES | {""}
 
 
 @pytest.mark.parametrize(

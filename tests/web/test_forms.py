@@ -30,6 +30,7 @@ OF_PAGES_ALONE = {
     "SignIn": "a way to sign in",
     "SignUp": "a way to sign in",
     "SpaceForm": "has no fields",
+    "ExpiringForm": "has no fields",
     "TextForm": "has no fields",
     "NewPassword": "a way to sign in",
 }
