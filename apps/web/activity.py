@@ -48,9 +48,7 @@ MOST_SCOPES = 20
 
 @page(Level.NONE)
 def activity(request: PageRequest) -> HttpResponse:
-    """The events of `?scope=`, a scope as in the API; without one, those of the person's teams and
-    repositories.
-    """
+    """The events of `?scope=`, or else those of the person's teams and repositories."""
     principal, before = request.principal, before_id(request)
     teams = [*list_teams(principal)[:MOST_OWN]]
     repos = list_own_repos(principal).filter(owner_user=principal.user.pk)
@@ -77,7 +75,8 @@ def scope_choices(keys: dict[str, Key], scope: str, *, is_staff: bool) -> list[t
 @repo_page()
 def repo_activity(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The events of a repository, for everybody who may read it."""
-    events = events_with_key(request, Key("repo_id", access.repo.pk))
+    keys = [Key("repo_id", access.repo.pk)]
+    events = newest_events(keys, before=before_id(request), size=EVENTS_PER_PAGE + 1)
     scopes = [f"repo:{access.repo.path}"] if request.principal.is_signed_in else []
     feed = feed_page(request, events, scopes)
     return render_repo_page(request, access, "repo_activity", tab="activity", feed=feed)
@@ -86,14 +85,10 @@ def repo_activity(request: PageRequest, access: RepoAccess) -> HttpResponse:
 @team_page()
 def team_activity(request: PageRequest, access: TeamAccess) -> HttpResponse:
     """The events of a team and its repositories, for its members."""
-    events = events_with_key(request, Key("team_id", access.team.pk))
+    keys = [Key("team_id", access.team.pk)]
+    events = newest_events(keys, before=before_id(request), size=EVENTS_PER_PAGE + 1)
     feed = feed_page(request, events, [f"team:{access.team.slug}"])
     return render_page(request, "team_activity", feed=feed, **team_context(access, "activity"))
-
-
-def events_with_key(request: PageRequest, key: Key) -> list[EventRow]:
-    """The events of this page with one key, and one more. The caller has checked read access."""
-    return newest_events([key], before=before_id(request), size=EVENTS_PER_PAGE + 1)
 
 
 def before_id(request: HttpRequest) -> int:

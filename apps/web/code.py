@@ -53,7 +53,6 @@ def path_address(repo: Repo, kind: str, path: bytes, ref: str = "", **query: str
 
 
 def history_address(repo: Repo, path: bytes, ref: str = "") -> str:
-    """The address of the list of commits that change a path."""
     fields = path_fields(path) if path else {}
     return with_query(f"/{repo.path}/commits", {"ref": ref, **fields})
 
@@ -65,9 +64,7 @@ def with_query(address: str, query: dict[str, str | None]) -> str:
 
 
 def resolved(readme_html: str, repo: Repo, folder: bytes, ref: str) -> str:
-    """The HTML of a README in this folder, with relative links resolved to files at the same ref
-    and headings lowered.
-    """
+    """The HTML of a README: relative links lead to files at the same ref, headings are lowered."""
 
     def resolve(link: re.Match[str]) -> str:
         kind = "raw" if link[1] == "src" else "files"
@@ -129,7 +126,6 @@ class Location:
 
     @property
     def shown_ref(self) -> str:
-        """The name of the branch, tag or commit."""
         return self.ref or self.repo.default_branch
 
     @property
@@ -142,7 +138,6 @@ class Location:
 
     @property
     def root(self) -> str:
-        """The address of the root folder."""
         return path_address(self.repo, "files", b"", self.ref) if self.ref else f"/{self.repo.path}"
 
     @property
@@ -215,7 +210,6 @@ def folder_context(
 
 
 def shown_entry(location: Location, entry: Entry, changes: LastChanges) -> dict[str, Any]:
-    """An item of the list."""
     name, change = name_of(entry), changes.by_name.get(name_of(entry))
     return {
         "name": shown_path(name),
@@ -228,7 +222,6 @@ def shown_entry(location: Location, entry: Entry, changes: LastChanges) -> dict[
 
 
 def newest_of(repo: Repo, changes: LastChanges, principal: Principal) -> dict[str, Any] | None:
-    """The commit above the list."""
     newest = changes.newest
     if newest is None:
         return None

@@ -79,7 +79,6 @@ def coloured_lines(name: str, text: str, budget: Budget) -> list[Line]:
 
 
 def plain_lines(text: str) -> list[Line]:
-    """The lines of a file without colours."""
     return split_pieces([("", text)])
 
 
@@ -91,7 +90,6 @@ def language_of(name: str) -> str:
 
 
 def can_be_coloured(text: str) -> bool:
-    """Whether the file is within the limits for colouring."""
     if len(text) > CHARACTERS_MAX or text.count("\n") > LINES_MAX:
         return False
     return max(map(len, text.split("\n"))) <= LINE_MAX
@@ -99,7 +97,6 @@ def can_be_coloured(text: str) -> bool:
 
 @cache
 def class_of(kind: Any) -> str:
-    """The CSS class of a type of token."""
     return next((CLASSES[one] for one in reversed(kind.split()) if one in CLASSES), "")
 
 
@@ -126,7 +123,6 @@ def add_piece(line: Line, kind: str, text: str) -> None:
 
 
 def text_of(line: Line) -> str:
-    """The text of a line."""
     return "".join(text for _, text in line)
 
 
@@ -148,7 +144,6 @@ def pieces_html(line: Line) -> str:
 
 
 def split_line(line: Line, length: int) -> tuple[Line, Line]:
-    """A line split after `length` characters."""
     before, after = Line(), Line()
     for kind, text in line:
         add_piece(before, kind, text[:length])

@@ -77,7 +77,6 @@ def days_of(repo: Repo, commits: Sequence[Commit], principal: Principal) -> list
 
 
 def shown_commit(commit: Commit, accounts: dict[str, Any], push: Push | None) -> dict[str, Any]:
-    """What one line of a list needs."""
     return {
         "sha": commit.sha,
         "subject": commit.subject or "(no message)",
@@ -211,9 +210,7 @@ def tags(request: PageRequest, access: RepoAccess) -> HttpResponse:
 
 
 def tag_item(ref: Any) -> dict[str, Any]:
-    """An item of the list, with the first paragraph of the tag's message, and the date of the tag
-    or else of its commit.
-    """
+    """An item of the list: the start of the tag's message, and the tag's date or its commit's."""
     record = tag_record(ref)
     at = (record["tagger"] or {}).get("date") or (record["commit"] or {}).get("committed_at")
     summary = (record["message"] or "").strip().partition("\n\n")[0]
@@ -221,9 +218,7 @@ def tag_item(ref: Any) -> dict[str, Any]:
 
 
 def name_refs(repo: Repo, tags: list[dict[str, Any]]) -> None:
-    """Add to each tag its name in addresses, as `ref`: the full name if the short one is also that
-    of a branch.
-    """
+    """Add the names of tags in addresses, as `ref`: the full one if a branch has the short one."""
     branches = repo.refs.filter(full_name__in=[BRANCHES + tag["name"] for tag in tags])
     taken = {*branches.values_list("full_name", flat=True)}
     for tag in tags:
@@ -233,5 +228,4 @@ def name_refs(repo: Repo, tags: list[dict[str, Any]]) -> None:
 
 
 def search_text(request: PageRequest) -> str:
-    """The value of `?search=`."""
     return request.GET.get("search", "").replace("\0", "")

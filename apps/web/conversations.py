@@ -77,9 +77,7 @@ def key_of(record: dict[str, Any]) -> str:
 
 
 def page_of_replies(request: PageRequest, thread: Thread, number: int) -> dict[str, Any]:
-    """A page of replies. `to` of each is the author of its parent if that is on the same page and
-    live.
-    """
+    """A page of replies. `to` is the author of a parent that is live and on the same page."""
     page = page_of(
         request,
         list_replies(thread),
@@ -266,7 +264,7 @@ class ReviewForm(TextForm):
 
     body = BodyField(required=False, rows=5)
     status = choice_field("Decision", DECISIONS)
-    expected_head_sha = forms.CharField(widget=forms.HiddenInput, required=False)
+    expected_head_sha = forms.CharField(widget=forms.HiddenInput, required=False, empty_value=None)
 
 
 class MergeForm(PageForm):

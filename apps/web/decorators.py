@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Protocol, TypedDict, Unpack, cast
+from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
 from django.http import Http404, HttpResponse, HttpResponsePermanentRedirect
@@ -33,14 +33,6 @@ FORM = ("GET", "POST")
 POST = ("POST",)
 SENT = "sent"
 """The cookie with the path of the form that was just accepted; the next page deletes it."""
-
-
-class PageView(Protocol):
-    """The attributes that `@page` sets on a view, for tests and for `errors.csrf_failure`."""
-
-    page: Level
-    methods: tuple[str, ...]
-    throttle: str | None
 
 
 class PageOptions(TypedDict, total=False):
@@ -76,27 +68,23 @@ def page(needs: Level, **options: Unpack[PageOptions]) -> Callable[[View], View]
             return response
 
         compressed: View = gzip_page(run) if options.get("is_compressed", True) else run
-        declared = cast("PageView", compressed)
-        declared.page, declared.methods, declared.throttle = needs, methods, throttle
+        # for tests and `errors.csrf_failure`
+        vars(compressed).update(page=needs, methods=methods, throttle=throttle)
         return compressed
 
     return declare
 
 
 def forbid_caching(request: PageRequest, response: HttpResponseBase) -> None:
-    """Let caches revalidate a page, and let nothing store the page of somebody who is signed in:
-    Back would still show it after they have signed out.
-    """
     if request.principal.is_signed_in:
+        # Back would still show a stored page after they have signed out.
         response["Cache-Control"] = "no-store"
     else:
         patch_cache_control(response, private=True, no_cache=True)
 
 
 def mark_form_as_sent(request: PageRequest, response: HttpResponseBase) -> None:
-    """Set the cookie that fills `data-sent` on the next page after a form was accepted: the drafts
-    script then deletes its copy of the text.
-    """
+    """Set the cookie `SENT` after a form was accepted: the drafts script then deletes its text."""
     if request.method == "POST" and response.status_code == 303 and request.principal.is_signed_in:
         set_cookie(response, SENT, request.path, seconds=60)
     elif SENT in request.COOKIES and response.status_code == 200:
@@ -137,8 +125,7 @@ def repo_page(
     parameters of its path.
 
     Anonymous people can read public repositories; for private and missing ones alike they are asked
-    to sign in. `signed_in`: whether a GET is for people who are signed in, by default if the page
-    has a form.
+    to sign in. `signed_in`: whether also for each GET, by default if the page has a form.
     """
 
     def open_resource(request: PageRequest, kwargs: dict[str, Any]) -> RepoAccess:

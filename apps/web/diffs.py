@@ -61,7 +61,6 @@ SPLIT_START = (
     '<table class="lines two"><colgroup><col class="n"><col><col class="n"><col></colgroup><tbody>'
 )
 FILE_START = '<table class="lines whole"><colgroup><col class="n"><col></colgroup><tbody>'
-TABLE_END = "</tbody></table>"
 NO_CELLS = '<td class="n void"></td><td class="void"></td>'
 VERSION = 3
 """Part of the cache key: raise it when the rows change."""
@@ -140,7 +139,8 @@ def marks_of(old: Line, new: Line) -> Marks:
     have little in common, or are very long get no marks: the search is quadratic.
     """
     before, after = text_of(old), text_of(new)
-    if max(len(before), len(after)) > LINE_MAX:
+    longer = max(len(before), len(after))
+    if longer > LINE_MAX:
         return None, None
     start = common_length(before, after)
     end = common_length(before[start:][::-1], after[start:][::-1])
@@ -148,32 +148,21 @@ def marks_of(old: Line, new: Line) -> Marks:
         start -= 1
     while end and WORD.match(before[-end]) and in_word(before[::-1], after[::-1], end):
         end -= 1
-    old_mark, new_mark = (start, len(before) - end), (start, len(after) - end)
-    changed = max(share(old_mark, before), share(new_mark, after))
-    if not 0 < changed <= CHANGED_MAX:
+    if not 0 < (longer - end - start) / max(1, longer) <= CHANGED_MAX:
         return None, None
-    return non_empty(old_mark), non_empty(new_mark)
+    stops = len(before) - end, len(after) - end
+    old_mark, new_mark = ((start, stop) if start < stop else None for stop in stops)
+    return old_mark, new_mark
 
 
 def common_length(one: str, other: str) -> int:
-    """The length of the common prefix."""
-    for at, (a, b) in enumerate(zip(one, other, strict=False)):
-        if a != b:
-            return at
-    return min(len(one), len(other))
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def in_word(one: str, other: str, at: int) -> bool:
     """Whether a word continues at this index in either text."""
     return any(WORD.match(text[at : at + 1]) for text in (one, other))
-
-
-def share(mark: tuple[int, int], text: str) -> float:
-    return (mark[1] - mark[0]) / max(1, len(text))
-
-
-def non_empty(mark: tuple[int, int]) -> tuple[int, int] | None:
-    return mark if mark[0] < mark[1] else None
 
 
 def side_by_side(rows: Sequence[Row]) -> Iterator[Pair]:
@@ -201,7 +190,6 @@ def diff_table(anchor: str, rows: Sequence[Row], view: str) -> SafeString:
 
 
 def file_table(lines: Sequence[Line]) -> SafeString:
-    """The table of a file's lines with their numbers."""
     return table(
         FILE_START,
         (
@@ -213,7 +201,7 @@ def file_table(lines: Sequence[Line]) -> SafeString:
 
 
 def table(begin: str, rows: Iterable[str]) -> SafeString:
-    return mark_safe("".join([begin, *rows, TABLE_END]))  # noqa: S308 - escaped by `colours`
+    return mark_safe("".join([begin, *rows, "</tbody></table>"]))  # noqa: S308 - escaped by `colours`
 
 
 def line_link(target: str, line: int) -> str:
@@ -236,10 +224,8 @@ def hunk_heading(row: Row) -> str:
 
 def unified_row(anchor: str, row: Row) -> str:
     sign, old, new, text = row
-    if sign == "@":
-        text = hunk_heading(row)
-        return f'<tr class="hunk"><td class="n old"></td><td colspan="2">{text}</td></tr>'
-    if sign == "\\":
+    if sign in "@\\":
+        text = hunk_heading(row) if sign == "@" else text
         return f'<tr class="hunk"><td class="n old"></td><td colspan="2">{text}</td></tr>'
     kind, target = CLASSES[sign], row_id(anchor, row)
     left = "" if old is None else line_link(target, old)
@@ -294,10 +280,7 @@ class Difference:
 def shown_difference(
     request: PageRequest, difference: Difference, *, is_paged: bool = True
 ) -> dict[str, Any]:
-    """The context of `_diff.html`. 404 for a `?file=` that has not changed; 422, 503.
-
-    `is_paged`: whether `?page=` is a page of files.
-    """
+    """The context of `_diff.html`; 404, 422, 503. `is_paged`: whether `?page=` counts."""
     view = "split" if request.GET.get("view") == "split" else "unified"
     only_path, page = request.GET.get("file"), page_number(request) if is_paged else 1
     files = changed_files(difference, page, only_path)
@@ -407,11 +390,6 @@ def rows_from_git(
     return ForNow(answer) if budget.is_busy else answer
 
 
-def anchor_of(path: bytes) -> str:
-    """The id of a file on the page."""
-    return f"f{hashlib.sha256(path).hexdigest()[:12]}"
-
-
 def file_context(
     request: PageRequest,
     difference: Difference,
@@ -419,8 +397,8 @@ def file_context(
     rows: list[Row] | None,
     view: str,
 ) -> dict[str, Any]:
-    """The context of one file in `_diff.html`."""
-    path, anchor, only = shown_path(file.path), anchor_of(file.path), request.GET.get("file")
+    path, only = shown_path(file.path), request.GET.get("file")
+    anchor = f"f{hashlib.sha256(file.path).hexdigest()[:12]}"
     sha = difference.old if file.status == "removed" else difference.new
     visible = (rows or [])[: SINGLE_FILE_MAX if only is not None else None]
     return {
@@ -456,6 +434,5 @@ def why_not_shown(file: FileChange, rows: list[Row] | None) -> str:
 
 
 def mode_change(file: FileChange) -> str:
-    """Old and new mode of a file if they differ."""
     before, after = file.previous_mode, file.mode
     return f"{before} → {after}" if before and after and before != after else ""

@@ -93,7 +93,6 @@ class PageForm(forms.Form):
 
     @property
     def status_code(self) -> int:
-        """The status of the page that shows this form."""
         return self.refusal_status if self.errors else 200
 
     @contextmanager
@@ -112,7 +111,6 @@ class PageForm(forms.Form):
             self.refusal_status, self.headers = error.status, error.headers
 
     def render_page(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
-        """Render the page with this form, and with the status and headers of its error."""
         context |= {"form": self, "status": self.status_code, "headers": self.headers}
         return render_page(request, template, **context)
 
@@ -172,7 +170,6 @@ def radio_field(label: str, texts: Mapping[Any, str]) -> forms.ChoiceField:
 
 
 def choice_field(label: str, words: Any) -> forms.ChoiceField:
-    """A menu of words of the API."""
     return forms.ChoiceField(label=label, choices=word_choices(words))
 
 
@@ -237,15 +234,15 @@ class Account(EditForm):
             del self.fields["wants_mail"]
 
 
-THEMES = {
-    Theme.SYSTEM: "Same as your system.",
-    Theme.LIGHT: "Always dark text on a light background.",
-    Theme.DARK: "Always light text on a dark background.",
-}
-
-
 class Appearance(PageForm):
-    theme = radio_field("Colours", THEMES)
+    theme = radio_field(
+        "Colours",
+        {
+            Theme.SYSTEM: "Same as your system.",
+            Theme.LIGHT: "Always dark text on a light background.",
+            Theme.DARK: "Always light text on a dark background.",
+        },
+    )
     has_shortcuts = forms.BooleanField(
         label="Keyboard shortcuts",
         required=False,

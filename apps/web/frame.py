@@ -21,12 +21,7 @@ from apps.web.responses import PageRequest, render_page
 
 
 def render_repo_page(
-    request: PageRequest,
-    access: RepoAccess,
-    template: str,
-    *,
-    tab: str,
-    **context: Any,
+    request: PageRequest, access: RepoAccess, template: str, *, tab: str, **context: Any
 ) -> HttpResponse:
     """`render_page` with the header of a repository; `tab`: one of those in `_repo_header.html`."""
     return render_page(request, template, **repo_context(access, tab), **context)

@@ -35,14 +35,7 @@ from apps.site.models import SiteSettings
 from apps.teams.queries import list_teams
 from apps.web.activity import feed_context, graph, scope_keys
 from apps.web.decorators import POST, page
-from apps.web.responses import (
-    PageRequest,
-    page_of,
-    parameter,
-    redirect_to,
-    render_page,
-    safe_path,
-)
+from apps.web.responses import PageRequest, page_of, parameter, redirect_to, render_page, safe_path
 
 MOST_PINGS = 50
 SHOWN = 20
@@ -168,7 +161,6 @@ class Row:
         return any(ping.read_at is None for ping in self.pings)
 
     def joined(self, other: Row) -> Row:
-        """This row with the reasons and pings of another row with the same key."""
         return replace(
             self,
             at=max(self.at, other.at),
@@ -215,9 +207,10 @@ def awaiting_row(pull: Pull) -> Row:
     """The row of a pull that waits for the person's review."""
     asks = f"{pull.thread.created_by.username} requested your review"
     count = pull.changed_files
-    files = [f"{count} file{'' if count == 1 else 's'}"] if count else []
-    row = pull_row(pull, asks, *files)
-    return replace(row, stat=(pull.additions, pull.deletions) if count else None)
+    if not count:
+        return pull_row(pull, asks)
+    row = pull_row(pull, asks, f"{count} file{'' if count == 1 else 's'}")
+    return replace(row, stat=(pull.additions, pull.deletions))
 
 
 def own_row(own: OwnPull) -> tuple[bool, Row]:

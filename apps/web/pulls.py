@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -137,12 +138,15 @@ def show_pull(
     context = repo_context(access, "pulls")
     record = pull_record(pull, access)
     reviews = [*list_reviews(pull)[: MOST_REVIEWS + 1]]
-    approval = approval_of_page(pull, reviews)
-    review_records = [
-        review_record(review, approval.eligibility) for review in reviews[:MOST_REVIEWS]
-    ]
+    eligibility, shown = Eligibility.of(pull), reviews[:MOST_REVIEWS]
+    is_all = len(shown) == len(reviews)  # otherwise it queries them when needed
+    approval = approval_by(eligibility, reviews) if is_all else Approval(eligibility)
+    review_records = [review_record(review, eligibility) for review in shown]
     page, items = conversation(request, pull, number, review_records)
-    add_body_html(request, access, record, page["results"], review_records, number)
+    replies, here = page["results"], on_page(record["web_url"], number)
+    stored = [(Reply.objects, replies), (Review.objects, review_records)]
+    managers = [manager for manager, records in stored if records]
+    with_html(request, access, [record, *replies, *review_records], *managers, address=here)
     form = next(iter(submitted.values()), PageForm(request, unbound=True))
     return form.render_page(
         request,
@@ -161,21 +165,6 @@ def show_pull(
     )
 
 
-def add_body_html(
-    request: PageRequest,
-    access: RepoAccess,
-    pull: dict[str, Any],
-    replies: list[Any],
-    reviews: list[Any],
-    number: int,
-) -> None:
-    """Add `body_html` to the records of page `number`; replies and reviews have it stored."""
-    address = on_page(f"/{access.repo.path}/pulls/{pull['number']}", number)
-    stored = [(Reply.objects, replies), (Review.objects, reviews)]
-    managers = [manager for manager, records in stored if records]
-    with_html(request, access, [pull, *replies, *reviews], *managers, address=address)
-
-
 def forms_of(request: PageRequest, pull: Pull) -> dict[str, PageForm]:
     """The forms of a pull's page. Those for reviewing and merging send the head that it shows."""
     head = {"expected_head_sha": pull.head_sha or ""}
@@ -187,17 +176,8 @@ def forms_of(request: PageRequest, pull: Pull) -> dict[str, PageForm]:
 
 
 def pull_record(pull: Pull, access: RepoAccess) -> dict[str, Any]:
-    """The record of one pull, with addresses without a host."""
     [record] = pull_records([(values_of(pull, PULL_ROW), access.repo)], access.principal, "")
     return record
-
-
-def approval_of_page(pull: Pull, reviews: Sequence[Review]) -> Approval:
-    """The approval by these reviews; if there are more, it queries them all when needed."""
-    eligibility = Eligibility.of(pull)
-    if len(reviews) > MOST_REVIEWS:
-        return Approval(eligibility)
-    return approval_by(eligibility, reviews)
 
 
 def verdict_context(
@@ -227,12 +207,10 @@ def conversation(
     thread = pull.thread
     page = page_of_replies(request, thread, number)
     since, until = times_of(thread, number, is_last=page["next"] is None)
-    others = [
-        *({"at": review["created_at"], "review": review} for review in reviews),
-        *(
-            {"at": event.created_at, "event": event, "words": words_of(event.kind)}
-            for event in conversation_events(pull)
-        ),
+    others = [{"at": review["created_at"], "review": review} for review in reviews]
+    others += [
+        {"at": event.created_at, "event": event, "words": words_of(event.kind)}
+        for event in conversation_events(pull)
     ]
     begun: dt.datetime | None = None
     items: list[dict[str, Any]] = []
@@ -251,11 +229,8 @@ def times_of(thread: Thread, number: int, *, is_last: bool) -> tuple[dt.datetime
 
 
 def conversation_events(pull: Pull) -> list[Event]:
-    """The newest events of the conversation, oldest first."""
-    rows = Event.objects.filter(
-        thread_id=pull.thread_id, kind__in=CONVERSATION_KINDS
-    ).select_related("actor")
-    return [*rows.order_by("-id")[:MOST_EVENTS]][::-1]
+    rows = Event.objects.filter(thread_id=pull.thread_id, kind__in=CONVERSATION_KINDS)
+    return [*rows.select_related("actor").order_by("-id")[:MOST_EVENTS]][::-1]
 
 
 @repo_page(methods=POST, throttle="pulls")
@@ -263,11 +238,8 @@ def review(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
     """Review the head that the page has shown: comment, approve or request changes."""
     pull, form = get_pull(access.repo, number), ReviewForm(request)
     if form.is_valid():
-        values = dict(form.cleaned_data)
-        head_sha = values.pop("expected_head_sha") or None
         with form.refusals():
-            values["expected_head_sha"] = head_sha
-            review = actions.create_review(access=access, pull=pull, **values)
+            review = actions.create_review(access=access, pull=pull, **form.cleaned_data)
             return redirect_to(f"/{access.repo.path}/pulls/{number}#review-{review.uuid}")
     return show_pull(request, access, pull, 1, review_form=form)
 
@@ -381,22 +353,16 @@ def difference_of(
 
 
 def inline_changes(request: PageRequest, pull: Pull) -> dict[str, Any] | None:
-    """The changes of a small pull, for the page of its conversation. None for a larger pull, or if
-    git is busy, fails or times out: the page has a link to the changes.
-    """
-    if not 0 < pull.changed_files <= INLINE_FILES:
+    """The changes of a small pull. None for a larger one, or if git is busy, fails or times out."""
+    is_small = 0 < pull.changed_files <= INLINE_FILES
+    if not is_small or pull.additions + pull.deletions > INLINE_ROWS:
         return None
-    if pull.additions + pull.deletions > INLINE_ROWS:
-        return None
-    try:
-        version = versions.get_version(pull, None, with_files=True)
-        if version is None:
-            return None
-        difference = replace(difference_of(request, version, None), waits=False)
-        diff = shown_difference(request, difference, is_paged=False)
-    except (ApiError, GitError):
-        return None
-    return diff if diff["rows"] <= INLINE_ROWS else None
+    diff = None
+    with suppress(ApiError, GitError):
+        if version := versions.get_version(pull, None, with_files=True):
+            difference = replace(difference_of(request, version, None), waits=False)
+            diff = shown_difference(request, difference, is_paged=False)
+    return diff if diff and diff["rows"] <= INLINE_ROWS else None
 
 
 @repo_page()
@@ -479,7 +445,6 @@ def writers_can_approve(approval: Approval) -> bool:
 
 
 def met_text(condition: Condition, record: dict[str, Any]) -> str:
-    """The text of a condition that is met."""
     if "approval_required" in condition.codes and not record["is_protected"]:
         return f"No protection on {record['target_branch']}: no approval is required"
     if "approval_required" in condition.codes:

@@ -77,12 +77,9 @@ def code_context(request: PageRequest, access: RepoAccess) -> dict[str, Any]:
         location = find_location(request, access)
     except NotFound:
         return context
-    folder = read_entry(repo, location.commit, b"")
-    return {
-        **context,
-        "location": location,
-        "folder": folder_context(request, access, location, folder),
-    }
+    root = read_entry(repo, location.commit, b"")
+    folder = folder_context(request, access, location, root)
+    return {**context, "location": location, "folder": folder}
 
 
 @page(Level.PUBLIC)
@@ -166,7 +163,6 @@ def settings_context(access: RepoAccess, part: str) -> dict[str, Any]:
 def redirect_to_settings(
     request: PageRequest, access: RepoAccess, message: str, below: str = ""
 ) -> HttpResponse:
-    """303 to a page of the settings, which shows the message."""
     return redirect_to(f"/{access.repo.path}/settings{below}", request, message)
 
 
@@ -234,7 +230,6 @@ def show_protection(
 
 
 def get_protection(access: RepoAccess, uid: UUID) -> Protection:
-    """The protection with this uuid; 404."""
     protection = get_object_or_404(access.repo.protections, uuid=uid)
     protection.repo = access.repo
     return protection

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
-from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
@@ -62,8 +61,6 @@ THEME = "theme"
 
 
 class PageRequest(SiteRequest):
-    """A request to a page."""
-
     user: User
     """The person who is signed in; an AnonymousUser on public pages."""
     principal: Principal
@@ -153,9 +150,8 @@ def set_cookie(
 
 
 def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
-    """302 to the sign-in page; for a POST, 401 with a page that shows the submitted texts.
-
-    The response is kept secret because the requested address, in `next`, may have a secret.
+    """302 to the sign-in page; for a POST, 401 with a page that shows the submitted texts. Both are
+    kept secret because the requested address, in `next`, may have a secret.
     """
     signin = f"{reverse('signin')}?next={quote(request.get_full_path())}"
     if request.method != "POST":
@@ -181,14 +177,6 @@ def parameter(request: HttpRequest, name: str) -> str:
     return str(request.POST.get(name) or request.GET.get(name, ""))
 
 
-def parse_uuid(text: str) -> UUID:
-    """The uuid in a text; for any other text the nil uuid, which no row has."""
-    try:
-        return UUID(text)
-    except ValueError:
-        return UUID(int=0)
-
-
 def typed_values(request: HttpRequest) -> dict[str, str]:
     """The values typed into the submitted form, without passwords and tokens."""
     return {
@@ -199,7 +187,6 @@ def typed_values(request: HttpRequest) -> dict[str, str]:
 
 
 def labelled(sent: dict[str, str]) -> dict[str, str]:
-    """Typed values by the label of their field."""
     values = {name: text for name, text in sent.items() if name not in HIDDEN_FIELDS}
     return {name.replace("_", " ").capitalize(): text for name, text in values.items()}
 

@@ -39,10 +39,7 @@ from apps.web.responses import (
 @page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
 def account(request: PageRequest) -> HttpResponse:
     """The account. Changing the e-mail address needs the password, because mail to the address can
-    reset it.
-
-    Fields that the person did not change stay unchanged, even if the page is outdated. A new
-    address takes effect when the link in its mail is opened; removing the address, at once.
+    reset it. A new address takes effect when the link in its mail is opened; removing it, at once.
     """
     user = request.user
     values = {"display_name": user.display_name, "email": user.email, "wants_mail": user.wants_mail}
@@ -68,9 +65,7 @@ def account(request: PageRequest) -> HttpResponse:
 
 @page(Level.PUBLIC, methods=FORM, throttle="users")
 def appearance(request: PageRequest) -> HttpResponse:
-    """Theme and shortcuts. Both are saved in the account, and the theme also in a cookie for when
-    nobody is signed in.
-    """
+    """Theme and shortcuts, in the account; the theme also in a cookie, for after signing out."""
     values: dict[str, Any] = {"theme": theme_of(request)}
     if request.principal.is_signed_in:
         values["has_shortcuts"] = request.user.has_shortcuts
@@ -149,7 +144,6 @@ def revoke_token(request: PageRequest, uid: UUID) -> HttpResponse:
 
 
 def token_row(token: ApiToken) -> dict[str, Any]:
-    """An item of the list of tokens."""
     return {"token": token, "state": token_status(token)}
 
 
@@ -178,7 +172,6 @@ def delete_invite(request: PageRequest, uid: UUID) -> HttpResponse:
 
 
 def own_invites(request: PageRequest) -> InviteQuerySet:
-    """The invites that the person has created, without deleted ones."""
     return list_invites(request.principal).filter(created_by=request.user)
 
 

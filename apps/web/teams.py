@@ -1,33 +1,39 @@
-"""`/teams`: the person's teams; a team with its repositories, members and settings."""
+"""`/teams`, a team with its repositories, members and settings; a person; avatars as SVG."""
 
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 
+from apps.accounts.access import UserAccess
 from apps.accounts.rules import named_user
 from apps.core.access import Level
+from apps.events.models import Key
+from apps.events.pagination import PAST_ALL
+from apps.events.scopes import EventScope, Selection
+from apps.events.serializers import activity_record, event_records
 from apps.repos.queries import list_repos
 from apps.teams import actions
 from apps.teams.access import TeamAccess
 from apps.teams.models import Member, Role
 from apps.teams.queries import list_members, list_teams
 from apps.teams.rules import check_may_set, may_set
-from apps.web.decorators import FORM, POST, page, team_page
+from apps.web.activity import feed_context, graph
+from apps.web.decorators import FORM, POST, page, team_page, user_page
 from apps.web.forms import NewMember, NewTeam, PageForm, SetRole, TeamSettings, word_choices
 from apps.web.frame import team_context
-from apps.web.responses import (
-    PageRequest,
-    page_of,
-    redirect_to,
-    render_page,
-)
+from apps.web.responses import PageRequest, page_of, redirect_to, render_page
+from apps.web.templatetags.pictures import picture
 
 MOST_MEMBERS = 30
 """Members in the sidebar of a team."""
+EVENTS = 12
+"""Events in the list of a person's latest activity."""
+YEAR = 365 * 86400
 
 
 @page(Level.NONE)
@@ -82,7 +88,6 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
 
 @team_page(Level.ADMIN, methods=POST, throttle="teams")
 def set_role(request: PageRequest, access: TeamAccess, member: str) -> HttpResponse:
-    """Change the role of a member."""
     membership, form = get_member(access, member), SetRole(request)
     if form.is_valid():
         actions.update_member(access=access, member=membership, role=form.cleaned_data["role"])
@@ -143,3 +148,30 @@ def get_member(access: TeamAccess, username: str) -> Member:
     membership = get_object_or_404(list_members(access.team), user__username_key=username)
     membership.team = access.team
     return membership
+
+
+@user_page()
+def user(request: PageRequest, access: UserAccess) -> HttpResponse:
+    """A person. Anonymous people see no activity."""
+    page = page_of(request, list_repos(access))
+    beside = latest_activity(access) if request.principal.is_signed_in else {}
+    return render_page(request, "user", person=access.owner, page=page, **beside)
+
+
+def latest_activity(access: UserAccess) -> dict[str, Any]:
+    """The latest events of a person, and their chart, as far as the caller may read them."""
+    key = Key("actor_id", access.owner.pk)
+    selection = Selection(access.principal, (EventScope("user", key),), frozenset())
+    events = selection.page(after=0, before=PAST_ALL, size=EVENTS, newest_first=True)
+    return {
+        "feed": feed_context(event_records(events, "")),
+        "graph": graph(activity_record({}, key, access.principal)),
+    }
+
+
+@page(Level.PUBLIC)
+def avatar(request: PageRequest, uid: UUID) -> HttpResponse:
+    """The avatar of a uuid, whether or not a person or team has it: it never changes."""
+    response = HttpResponse(picture(uid), content_type="image/svg+xml")
+    response["Cache-Control"] = f"private, max-age={YEAR}, immutable"
+    return response

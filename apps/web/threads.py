@@ -51,12 +51,8 @@ def threads(request: PageRequest, access: RepoAccess) -> HttpResponse:
     form, rows = ThreadFilters(request.GET), list_threads(access.repo)
     if form.filters:
         rows = form.apply(ThreadFilterSet, request, Thread.objects.all(), rows)
-    page = page_of(request, rows, lambda row: record_of(row, access))
+    page = page_of(request, rows, lambda row: thread_record(row, access.repo, ""))
     return render_repo_page(request, access, "threads", tab="threads", page=page, form=form)
-
-
-def record_of(row: Any, access: RepoAccess) -> dict[str, Any]:
-    return thread_record(row, access.repo, "")
 
 
 @repo_page(methods=FORM, throttle="threads")
@@ -90,7 +86,7 @@ def show_thread(
     """The page of a thread; `answered`: the reply that its form replies to."""
     context = repo_context(access, "threads")
     page = page_of_replies(request, thread, number)
-    record = record_of(values_of(thread, THREAD_ROW), access)
+    record = thread_record(values_of(thread, THREAD_ROW), access.repo, "")
     here = on_page(address_of(access, thread), number)
     records = [record, *page["results"]]
     with_html(request, access, records, Thread.objects, Reply.objects, address=here)
@@ -153,9 +149,7 @@ def show_versions(
 
 @repo_page(methods=FORM, throttle="threads")
 def reply(request: PageRequest, access: RepoAccess, number: int, to: int = 0) -> HttpResponse:
-    """Reply to a thread, or to the reply `to`. A form with errors is shown on the page of the
-    thread or of its pull.
-    """
+    """Reply to a thread, or to the reply `to`; the form is on the thread's or pull's page."""
     thread = get_thread(access.repo, number)
     answered = get_live_reply(thread, to) if to else None
     form = ReplyForm(request, kind=REPLY_KINDS[0])
@@ -173,7 +167,6 @@ def reply(request: PageRequest, access: RepoAccess, number: int, to: int = 0) ->
 
 
 def get_live_reply(thread: Thread, number: int) -> Reply:
-    """A reply that is not deleted; 404."""
     reply = get_reply(thread, number, shown=True)
     if reply.is_deleted:
         raise Http404
@@ -188,7 +181,6 @@ def reply_link(request: PageRequest, access: RepoAccess, number: int, to: int) -
 
 
 def address_of_reply(access: RepoAccess, reply: Reply) -> str:
-    """The address of the reply on its page of the thread."""
     page = on_page(address_of(access, reply.thread), page_of_reply(reply))
     return f"{page}#reply-{reply.number}"
 

@@ -49,7 +49,6 @@ def spoken(word: str) -> str:
 
 @register.filter
 def marked(text: str) -> SafeString:
-    """The text with a mark around each hidden character."""
     return mark_safe(hidden_characters.escaped(text))  # noqa: S308 - escaped there
 
 
