@@ -68,8 +68,8 @@ def page(needs: Level, **options: Unpack[PageOptions]) -> Callable[[View], View]
             return response
 
         compressed: View = gzip_page(run) if options.get("is_compressed", True) else run
-        # for tests and `errors.csrf_failure`
-        vars(compressed).update(page=needs, methods=methods, throttle=throttle)
+        declared: Any = compressed  # its attributes are for tests and `errors.csrf_failure`
+        declared.page, declared.methods, declared.throttle = needs, methods, throttle
         return compressed
 
     return declare
