@@ -273,7 +273,6 @@ LONGEST = [
     "tests/web/test_budgets.py",
     "tests/repos/test_many_refs.py",
     "tests/pulls/test_dying_merges.py",
-    "tests/web/test_scripts.py",
 ]
 """Units with few tests that take long."""
 

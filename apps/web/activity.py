@@ -48,9 +48,7 @@ MOST_SCOPES = 20
 
 @page(Level.NONE)
 def activity(request: PageRequest) -> HttpResponse:
-    """The events of `?scope=`, a scope as in the API; without one, those of the person's teams and
-    repositories.
-    """
+    """The events of `?scope=`, or else those of the person's teams and repositories."""
     principal, before = request.principal, before_id(request)
     teams = [*list_teams(principal)[:MOST_OWN]]
     repos = list_own_repos(principal).filter(owner_user=principal.user.pk)
@@ -68,11 +66,7 @@ def activity(request: PageRequest) -> HttpResponse:
 
 def scope_choices(keys: dict[str, Key], scope: str, *, is_staff: bool) -> list[tuple[str, str]]:
     """The menu of scopes: each scope with its name, the selected one included."""
-    choices = {
-        "": "Your teams and repositories",
-        "self": "Your activity",
-        "inbox": "Your pings",
-    }
+    choices = {"": "Your teams and repositories", "self": "Your activity", "inbox": "Your pings"}
     choices |= {"site": "The site"} if is_staff else {}
     choices |= {word: word.partition(":")[2].removeprefix("users/") for word in keys}
     return [*(choices if scope in choices else {**choices, scope: scope}).items()]
@@ -81,7 +75,8 @@ def scope_choices(keys: dict[str, Key], scope: str, *, is_staff: bool) -> list[t
 @repo_page()
 def repo_activity(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The events of a repository, for everybody who may read it."""
-    events = events_with_key(request, Key("repo_id", access.repo.pk))
+    keys = [Key("repo_id", access.repo.pk)]
+    events = newest_events(keys, before=before_id(request), size=EVENTS_PER_PAGE + 1)
     scopes = [f"repo:{access.repo.path}"] if request.principal.is_signed_in else []
     feed = feed_page(request, events, scopes)
     return render_repo_page(request, access, "repo_activity", tab="activity", feed=feed)
@@ -90,14 +85,10 @@ def repo_activity(request: PageRequest, access: RepoAccess) -> HttpResponse:
 @team_page()
 def team_activity(request: PageRequest, access: TeamAccess) -> HttpResponse:
     """The events of a team and its repositories, for its members."""
-    events = events_with_key(request, Key("team_id", access.team.pk))
+    keys = [Key("team_id", access.team.pk)]
+    events = newest_events(keys, before=before_id(request), size=EVENTS_PER_PAGE + 1)
     feed = feed_page(request, events, [f"team:{access.team.slug}"])
     return render_page(request, "team_activity", feed=feed, **team_context(access, "activity"))
-
-
-def events_with_key(request: PageRequest, key: Key) -> list[EventRow]:
-    """The events of this page with one key, and one more. The caller has checked read access."""
-    return newest_events([key], before=before_id(request), size=EVENTS_PER_PAGE + 1)
 
 
 def before_id(request: HttpRequest) -> int:
@@ -124,16 +115,12 @@ def feed_page(
     than fits if there are older ones. Only the first page is live.
     """
     first, is_first = events[:EVENTS_PER_PAGE], "before_id" not in request.GET
-    older = (
-        with_parameters(request.GET, before_id=first[-1].id)
-        if len(events) > EVENTS_PER_PAGE
-        else None
-    )
+    path, more = request.path, len(events) > EVENTS_PER_PAGE
     newest = with_parameters(request.GET, before_id=None)
     return {
         **feed_context(event_records(first, ""), scopes if is_first else ()),
-        "next": f"{request.path}?{older}" if older else None,
-        "previous": None if is_first else f"{request.path}?{newest}".removesuffix("?"),
+        "next": f"{path}?{with_parameters(request.GET, before_id=first[-1].id)}" if more else None,
+        "previous": None if is_first else f"{path}?{newest}".removesuffix("?"),
     }
 
 
@@ -165,11 +152,8 @@ def graph(record: dict[str, Any]) -> dict[str, Any]:
         "most": top["count"],
         "most_on": dt.date.fromisoformat(top["date"]),
         "words": [
-            count_text(totals[name], *names) for name, names in TOTALS.items() if totals[name]
+            f"{totals[name]} {names[totals[name] > 1]}"
+            for name, names in TOTALS.items()
+            if totals[name]
         ],
     }
-
-
-def count_text(count: int, one: str, several: str) -> str:
-    """`1 pull`, `2 pulls`."""
-    return f"{count} {one if count == 1 else several}"

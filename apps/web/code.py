@@ -1,16 +1,22 @@
-"""Parts of the pages of code: the location, the menu of branches and tags, the list of a folder."""
+"""Parts of the pages of code: addresses, links in a README, authors, the menu of branches and tags,
+the list of a folder.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import html
+import posixpath
+import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from django.utils.safestring import mark_safe
 
 from apps.accounts.principal import Principal
 from apps.browse.names import path_fields, path_in_tree, revision, shown_path
-from apps.browse.pushers import pushers_of
+from apps.browse.pushers import Push, pushers_of
 from apps.browse.serializers import accounts_of
 from apps.browse.trees import (
     LastChanges,
@@ -21,17 +27,92 @@ from apps.browse.trees import (
     read_folder,
 )
 from apps.core import markdown
+from apps.core.markdown import ABSOLUTE, TAG, UPLOAD
 from apps.git.tree import Entry
 from apps.repos.access import RepoAccess
 from apps.repos.http.transfer_slots import caller_of
-from apps.repos.models import BRANCHES, TAGS, Repo
+from apps.repos.models import TAGS, Repo
+from apps.repos.queries import newest_branches
 from apps.threads import references
-from apps.web.addresses import path_address, resolved
-from apps.web.bylines import shown_person
 from apps.web.responses import PageRequest, page_number
 
+LINK = re.compile(r' (href|src)="([^"]*)"')
+HEADING = re.compile(r"(</?h)([1-6])")
+HEADING_SHIFT = 2
+"""Levels by which the headings of a README are lowered, below those of the page."""
 MENU_BRANCHES, MENU_TAGS = 100, 50
 """Names in the menu: the most recently pushed ones."""
+
+
+def path_address(repo: Repo, kind: str, path: bytes, ref: str = "", **query: str) -> str:
+    """The address of a path on the pages `files` or `raw`; without a ref, on the default branch."""
+    fields = path_fields(path)
+    parameters = {"ref": ref, "path_base64": fields.get("path_base64"), **query}
+    end = f"/{quote(fields['path'] or '')}" if path else ""
+    return with_query(f"/{repo.path}/{kind}{end}", parameters)
+
+
+def history_address(repo: Repo, path: bytes, ref: str = "") -> str:
+    fields = path_fields(path) if path else {}
+    return with_query(f"/{repo.path}/commits", {"ref": ref, **fields})
+
+
+def with_query(address: str, query: dict[str, str | None]) -> str:
+    """An address with these query parameters; empty ones are left out."""
+    text = urlencode({name: value for name, value in query.items() if value})
+    return f"{address}?{text}" if text else address
+
+
+def resolved(readme_html: str, repo: Repo, folder: bytes, ref: str) -> str:
+    """The HTML of a README: relative links lead to files at the same ref, headings are lowered."""
+
+    def resolve(link: re.Match[str]) -> str:
+        kind = "raw" if link[1] == "src" else "files"
+        target = link_target(html.unescape(link[2]), repo, folder, ref, kind)
+        return f' {link[1]}="{html.escape(target)}"'
+
+    def lower_heading(tag: re.Match[str]) -> str:
+        return f"{tag[1]}{min(6, int(tag[2]) + HEADING_SHIFT)}"
+
+    def change(tag: re.Match[str]) -> str:
+        if tag[0].startswith(("<a ", "<img ")):
+            return LINK.sub(resolve, tag[0])
+        return HEADING.sub(lower_heading, tag[0])
+
+    return TAG.sub(change, readme_html)
+
+
+def link_target(address: str, repo: Repo, folder: bytes, ref: str, kind: str) -> str:
+    """The target of a link in a README: unchanged unless it is a path inside the repository."""
+    if not address or ABSOLUTE.match(address) or UPLOAD.fullmatch(address):
+        return address
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return address
+    relative = unquote(parts.path).encode("utf-8", "surrogateescape")
+    path = posixpath.normpath(posixpath.join(b"/", folder, relative)).strip(b"/")
+    end = f"#{parts.fragment}" if parts.fragment else ""
+    return f"{path_address(repo, kind, path, ref)}{end}"
+
+
+def shown_person(person: Any, accounts: dict[str, Any], push: Push | None) -> dict[str, Any]:
+    """A person whom a commit names by `name` and `email`, for `_signature.html` and `_pusher.html`.
+    That is text of its writer, so an account is shown for it only if a push is known.
+
+    `accounts` as `accounts_of` has them; `push`: the commit's first push. `account` is the account
+    with this address, which has its face if it pushed the commit itself. `pusher` is the push if
+    another account made it.
+    """
+    account = accounts.get(person.email.lower()) if push else None
+    is_pusher = bool(push and account and account.uuid == push.uuid)
+    is_named = is_pusher or bool(push and account is None and push.username == person.name)
+    return {
+        "name": person.name,
+        "account": account,
+        "is_pusher": is_pusher,
+        "pusher": None if is_named else push,
+    }
 
 
 @dataclass(frozen=True)
@@ -45,16 +126,18 @@ class Location:
 
     @property
     def shown_ref(self) -> str:
-        """The name of the branch, tag or commit."""
         return self.ref or self.repo.default_branch
 
     @property
     def shown_path(self) -> str:
         return shown_path(self.path)
 
+    def address(self, kind: str = "files", path: bytes | None = None, **query: str) -> str:
+        """The address of this path, or of another one at the same ref."""
+        return path_address(self.repo, kind, self.path if path is None else path, self.ref, **query)
+
     @property
     def root(self) -> str:
-        """The address of the root folder."""
         return path_address(self.repo, "files", b"", self.ref) if self.ref else f"/{self.repo.path}"
 
     @property
@@ -78,10 +161,8 @@ class Location:
         """The name and address of each folder of the path, and of the path itself."""
         parts = self.path.split(b"/") if self.path else []
         paths = [b"/".join(parts[: at + 1]) for at in range(len(parts))]
-        return [
-            (shown_path(part), path_address(self.repo, "files", path, self.ref))
-            for part, path in zip(parts, paths, strict=True)
-        ]
+        pairs = zip(parts, paths, strict=True)
+        return [(shown_path(part), self.address(path=path)) for part, path in pairs]
 
 
 def who_asks(request: PageRequest) -> str:
@@ -99,17 +180,13 @@ def find_location(request: PageRequest, access: RepoAccess, path: str = "") -> L
 
 def ref_menu(repo: Repo, current: str) -> dict[str, list[str]]:
     """The branches and tags of the menu, the current one included; two queries."""
-    branches = latest(repo.refs.branches(), BRANCHES, MENU_BRANCHES)
-    tags = latest(repo.refs.tags(), TAGS, MENU_TAGS)
+    branches = newest_branches(repo, MENU_BRANCHES)
+    rows = repo.refs.tags().in_order("-updated_at").values_list("full_name", flat=True)
+    tags = [name.removeprefix(TAGS) for name in rows[:MENU_TAGS]]
     for name in (repo.default_branch, current):
         if name not in {*branches, *tags}:
             branches = [name, *branches]
     return {"branches": branches, "tags": tags}
-
-
-def latest(rows: Any, namespace: str, most: int) -> list[str]:
-    names = rows.in_order("-updated_at").values_list("full_name", flat=True)[:most]
-    return [name.removeprefix(namespace) for name in names]
 
 
 def folder_context(
@@ -121,26 +198,23 @@ def folder_context(
     changes = find_last_changes(
         location.repo, location.commit, location.path, found.entries, page, who_asks(request)
     )
-    address = path_address(location.repo, "files", location.path, location.ref)
-    glue = "&" if "?" in address else "?"
     return {
         "entries": [shown_entry(location, one, changes) for one in found.entries],
         "newest": newest_of(location.repo, changes, access.principal),
         "pages": {
-            "next": f"{address}{glue}page={page + 1}" if found.has_more else None,
-            "previous": f"{address}{glue}page={page - 1}" if page > 1 else None,
+            "next": location.address(page=str(page + 1)) if found.has_more else None,
+            "previous": location.address(page=str(page - 1)) if page > 1 else None,
         },
         "readme": found.readme and shown_readme(access, location, found.readme),
     }
 
 
 def shown_entry(location: Location, entry: Entry, changes: LastChanges) -> dict[str, Any]:
-    """An item of the list."""
     name, change = name_of(entry), changes.by_name.get(name_of(entry))
     return {
         "name": shown_path(name),
         "kind": entry.kind,
-        "address": path_address(location.repo, "files", entry.path, location.ref),
+        "address": location.address(path=entry.path),
         "sha": entry.sha,
         "change": change,
         "changed_at": change and moment_of(change.date),
@@ -148,28 +222,24 @@ def shown_entry(location: Location, entry: Entry, changes: LastChanges) -> dict[
 
 
 def newest_of(repo: Repo, changes: LastChanges, principal: Principal) -> dict[str, Any] | None:
-    """The commit above the list."""
     newest = changes.newest
     if newest is None:
         return None
     accounts = accounts_of([newest.email], principal)
     push = pushers_of(repo, [newest.sha]).get(newest.sha)
-    person = shown_person(newest.name, newest.email, accounts, push)
+    person = shown_person(newest, accounts, push)
     return {"commit": newest, "at": moment_of(newest.date), **person}
 
 
 def shown_readme(access: RepoAccess, location: Location, readme: Readme) -> dict[str, Any]:
     """A README: HTML with links for the caller, or plain text."""
-    path = location.path + b"/" + readme.name if location.path else readme.name
     urls = references.urls(access, "", [readme.html])
-    html = markdown.with_links(
-        resolved(readme.html, location.repo, location.path, location.ref), urls
-    )
+    text = resolved(readme.html, location.repo, location.path, location.ref)
     return {
         "name": shown_path(readme.name),
-        "address": path_address(location.repo, "files", path, location.ref),
+        "address": location.address(path=posixpath.join(location.path, readme.name)),
         # The renderer writes all tags and attributes itself: see `apps/core/markdown.py`.
-        "html": mark_safe(html),  # noqa: S308 - see above
+        "html": mark_safe(markdown.with_links(text, urls)),  # noqa: S308 - see above
         "text": readme.text,
     }
 

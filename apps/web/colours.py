@@ -10,16 +10,17 @@ import html
 from functools import cache
 from typing import Any
 
+from pygments.lexers import get_all_lexers
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
 
-from apps.core.lexers import Budget, tokens_of
+from apps.core.lexers import LANGUAGES, Budget, tokens_of
 from apps.web import hidden_characters
 
 Piece = tuple[str, str]
 """A CSS class, "" for none, and text without line ends."""
 Line = list[Piece]
 
-VERSION = 1
+VERSION = 2
 """Part of the cache key: raise it when colouring changes."""
 CHARACTERS_MAX = 128 * 1024
 LINES_MAX = 2000
@@ -29,79 +30,17 @@ LINE_MAX = 1000
 SECONDS_MAX = 0.3
 """Processor time for colouring one file; the rest of the file stays plain."""
 
-ENDINGS = {
-    "bash": "bash sh zsh",
-    "c": "c h",
-    "clojure": "clj cljs edn",
-    "cmake": "cmake",
-    "cpp": "cc cpp cxx hh hpp hxx",
-    "csharp": "cs",
-    "css": "css",
-    "diff": "diff patch",
-    "docker": "dockerfile",
-    "elixir": "ex exs",
-    "elm": "elm",
-    "erlang": "erl hrl",
-    "fortran": "f90 f95",
-    "fsharp": "fs fsi fsx",
-    "go": "go",
-    "graphql": "graphql",
-    "groovy": "gradle groovy",
-    "haskell": "hs",
-    "hcl": "hcl",
-    "html": "htm html",
-    "ini": "cfg ini",
-    "java": "java",
-    "javascript": "cjs js jsx mjs",
-    "json": "json",
-    "julia": "jl",
-    "kotlin": "kt kts",
-    "less": "less",
-    "lisp": "lisp",
-    "lua": "lua",
-    "make": "mk",
-    "nix": "nix",
-    "ocaml": "ml mli",
-    "perl": "pl pm",
-    "php": "php",
-    "powershell": "ps1 psm1",
-    "properties": "properties",
-    "protobuf": "proto",
-    "python": "py pyi",
-    "r": "r",
-    "rst": "rst",
-    "ruby": "rb",
-    "rust": "rs",
-    "sass": "sass",
-    "scala": "scala",
-    "scheme": "scm",
-    "scss": "scss",
-    "sql": "sql",
-    "swift": "swift",
-    "tcl": "tcl",
-    "terraform": "tf",
-    "tex": "sty tex",
-    "toml": "toml",
-    "typescript": "ts tsx",
-    "vim": "vim",
-    "vue": "vue",
-    "xml": "svg xml xsd xsl",
-    "yaml": "yaml yml",
-    "zig": "zig",
-}
-"""File name endings by Pygments' name of the language. Code blocks in Markdown may have the same
-languages (`apps/core/lexers.py`).
-"""
-LANGUAGE_OF_ENDING = {end: language for language, ends in ENDINGS.items() for end in ends.split()}
 LANGUAGE_OF_NAME = {
-    "cmakelists.txt": "cmake",
-    "dockerfile": "docker",
-    "gemfile": "ruby",
-    "gnumakefile": "make",
-    "makefile": "make",
-    "nginx.conf": "nginx",
-    "rakefile": "ruby",
+    pattern.lower(): name
+    for _, aliases, patterns, _ in get_all_lexers(plugins=False)
+    for name in [alias for alias in aliases if alias in LANGUAGES][:1]
+    for pattern in patterns
 }
+LANGUAGE_OF_NAME |= {"*.c": "c", "*.h": "c", "*.cljs": "clojure", "*.edn": "clojure"}
+LANGUAGE_OF_NAME |= {"*.dockerfile": "docker", "*.f95": "fortran", "*.s": "", "*.sty": "tex"}
+"""The languages of code in Markdown by Pygments' patterns of file names, such as `*.py`. C is more
+frequent than C++ and Objective-C, and assembly is not R.
+"""
 CLASSES = {
     Comment: "x",
     Comment.Preproc: "d",
@@ -135,11 +74,11 @@ def coloured_lines(name: str, text: str, budget: Budget) -> list[Line]:
     language = language_of(name)
     if not language or not can_be_coloured(text):
         return plain_lines(text)
-    return split_pieces(pieces_of(text, language, budget))
+    tokens = tokens_of(text, language, budget, seconds=SECONDS_MAX)
+    return split_pieces([(class_of(kind), value) for kind, value in tokens])
 
 
 def plain_lines(text: str) -> list[Line]:
-    """The lines of a file without colours."""
     return split_pieces([("", text)])
 
 
@@ -147,41 +86,27 @@ def language_of(name: str) -> str:
     """Pygments' name of the language of a file; "" if its name does not tell."""
     last = name.rpartition("/")[2].lower()
     ending = last.rpartition(".")[2] if "." in last else ""
-    return LANGUAGE_OF_NAME.get(last) or LANGUAGE_OF_ENDING.get(ending, "")
+    return LANGUAGE_OF_NAME.get(last) or LANGUAGE_OF_NAME.get(f"*.{ending}", "")
 
 
 def can_be_coloured(text: str) -> bool:
-    """Whether the file is within the limits for colouring."""
     if len(text) > CHARACTERS_MAX or text.count("\n") > LINES_MAX:
         return False
     return max(map(len, text.split("\n"))) <= LINE_MAX
 
 
-def pieces_of(text: str, language: str, budget: Budget) -> list[Piece]:
-    """The text as pieces; together they are the whole text, even if the lexer fails."""
-    tokens = tokens_of(text, language, budget, seconds=SECONDS_MAX)
-    return [(class_of(kind), value) for kind, value in tokens]
-
-
 @cache
 def class_of(kind: Any) -> str:
-    """The CSS class of a type of token."""
-    while kind is not None:
-        if kind in CLASSES:
-            return CLASSES[kind]
-        kind = kind.parent
-    return ""
+    return next((CLASSES[one] for one in reversed(kind.split()) if one in CLASSES), "")
 
 
 def split_pieces(pieces: list[Piece]) -> list[Line]:
     """The pieces split into lines, without the line feeds. The last line may have none."""
     lines: list[Line] = [[]]
     for kind, text in pieces:
-        first, *others = text.split("\n")
-        add_piece(lines[-1], kind, first)
-        for other in others:
-            lines.append([])
-            add_piece(lines[-1], kind, other)
+        for at, part in enumerate(text.split("\n")):
+            lines += [[]] if at else []
+            add_piece(lines[-1], kind, part)
     if not lines[-1]:
         lines.pop()
     return lines
@@ -198,7 +123,6 @@ def add_piece(line: Line, kind: str, text: str) -> None:
 
 
 def text_of(line: Line) -> str:
-    """The text of a line."""
     return "".join(text for _, text in line)
 
 
@@ -220,7 +144,6 @@ def pieces_html(line: Line) -> str:
 
 
 def split_line(line: Line, length: int) -> tuple[Line, Line]:
-    """A line split after `length` characters."""
     before, after = Line(), Line()
     for kind, text in line:
         add_piece(before, kind, text[:length])

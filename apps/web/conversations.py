@@ -11,7 +11,7 @@ from django import forms
 from django.http import HttpResponse, QueryDict
 from django.utils.safestring import SafeString, mark_safe
 
-from apps.core.errors import Conflict
+from apps.core.errors import Conflict, Invalid
 from apps.core.pagination import with_parameters
 from apps.core.serializers import VISIBLE, RequestSerializer
 from apps.git.merge import Strategy
@@ -19,7 +19,8 @@ from apps.pulls.models import PullStatus
 from apps.pulls.rules import DECISIONS, SETTABLE, MergeRefused
 from apps.pulls.serializers import CreatePull, CreateReview, MergePull, SetPullStatus, UpdatePull
 from apps.repos.access import RepoAccess
-from apps.threads.models import Priority, ReplyStatus, Thread, ThreadStatus
+from apps.threads.models import Priority, Reply, ReplyStatus, Thread, ThreadStatus
+from apps.threads.queries import index_of, list_replies
 from apps.threads.rules import KINDS
 from apps.threads.serializers import (
     CreateReply,
@@ -28,12 +29,19 @@ from apps.threads.serializers import (
     UpdateReply,
     UpdateThread,
     add_html,
+    reply_record,
 )
-from apps.web.forms import PLAIN, EditForm, PageForm, choice_field, text_field, word_choices
-from apps.web.responses import PageRequest
+from apps.web.forms import (
+    PLAIN,
+    EditForm,
+    LinesField,
+    PageForm,
+    choice_field,
+    text_field,
+    word_choices,
+)
+from apps.web.responses import PageRequest, page_of
 
-ANY = [("", "Any")]
-"""The choice of a menu that filters nothing."""
 REPLIES = 200
 """Replies per page."""
 
@@ -68,11 +76,26 @@ def key_of(record: dict[str, Any]) -> str:
     return str(record.get("uuid") or record.get("version", ""))
 
 
-def name_parents(records: list[dict[str, Any]]) -> None:
-    """Add to each reply, as `to`, the author of its parent if that is on the same page and live."""
-    names = {record["number"]: record["created_by_username"] for record in records}
-    for record in records:
+def page_of_replies(request: PageRequest, thread: Thread, number: int) -> dict[str, Any]:
+    """A page of replies. `to` is the author of a parent that is live and on the same page."""
+    page = page_of(
+        request,
+        list_replies(thread),
+        lambda row: reply_record(row, thread.number),
+        number=number,
+        size=REPLIES,
+    )
+    names = {record["number"]: record["created_by_username"] for record in page["results"]}
+    for record in page["results"]:
         record["to"] = names.get(record.get("parent_reply_number"))
+    return page
+
+
+def page_of_reply(reply: Reply) -> int:
+    """The page of the thread that has the reply, from 1. A query if there can be several."""
+    if reply.thread.last_reply_number <= REPLIES:
+        return 1
+    return index_of(reply) // REPLIES + 1
 
 
 def on_page(address: str, number: int) -> str:
@@ -85,27 +108,21 @@ def address_of(access: RepoAccess, thread: Thread) -> str:
     return f"/{access.repo.path}{thread.segment}"
 
 
-ROWS_OF_TEXT = 10
-MARKDOWN = "Markdown; @name notifies, #12 links."
 REPLY_KINDS = ["comment", "question", "answer", "suggestion", "task"]
 """The kinds in the menu; over the API a reply may have any kind."""
 
 
-class BodyField(forms.CharField):
-    """A text in Markdown: not trimmed, with LF as line ends."""
+class BodyField(LinesField):
+    """A text in Markdown, which is not trimmed."""
 
-    def __init__(self, *, required: bool, rows: int = ROWS_OF_TEXT) -> None:
+    def __init__(self, *, required: bool, rows: int = 10) -> None:
         super().__init__(
             label="Text",
             required=required,
             strip=False,
-            help_text=MARKDOWN,
+            help_text="Markdown; @name notifies, #12 links.",
             widget=forms.Textarea(attrs={"rows": str(rows), "data-draft": True}),
-            error_messages={"required": "This field is required."},
         )
-
-    def to_python(self, value: Any) -> Any:
-        return (super().to_python(value) or "").replace("\r\n", "\n")
 
     def validate(self, value: Any) -> None:
         super().validate(value if re.search(VISIBLE, value) else "")
@@ -168,6 +185,10 @@ THREAD_ORDERS = [
 class FilterForm(forms.Form):
     """A GET form that filters a list by parameters of the API's list; `filters` has those set."""
 
+    field_order = ["search", "status", "kind", "created_by", "ordering"]
+    search = forms.CharField(label="Text", required=False)
+    created_by = forms.CharField(label="Author", required=False)
+
     def __init__(self, query: QueryDict) -> None:
         super().__init__(query, label_suffix="")
         self.filters = QueryDict(mutable=True)
@@ -175,14 +196,23 @@ class FilterForm(forms.Form):
             if values := [value for value in query.getlist(name) if value]:
                 self.filters.setlist(name, values)
 
+    def apply(self, filter_set: Any, request: PageRequest, queryset: Any, rows: Any) -> Any:
+        """The rows that match, by a filter set of the API over `queryset`; 422."""
+        filters = filter_set(self.filters, queryset=queryset, request=request)
+        if filters.errors:
+            raise Invalid("validation_failed", "Unknown filter value.")
+        return filters.filter_queryset(rows)
+
+
+def filter_field(label: str, words: Any) -> forms.ChoiceField:
+    """A menu of words of the API, and `Any`, which filters nothing."""
+    choices = [("", "Any"), *word_choices(words)]
+    return forms.ChoiceField(label=label, choices=choices, required=False)
+
 
 class ThreadFilters(FilterForm):
-    search = forms.CharField(label="Text", required=False)
-    status = forms.ChoiceField(
-        label="Status", choices=[*ANY, *word_choices(ThreadStatus)], required=False
-    )
-    kind = forms.ChoiceField(label="Kind", choices=[*ANY, *word_choices(KINDS)], required=False)
-    created_by = forms.CharField(label="Author", required=False)
+    status = filter_field("Status", ThreadStatus)
+    kind = filter_field("Kind", KINDS)
     ordering = forms.ChoiceField(label="Order", choices=THREAD_ORDERS, required=False)
 
 
@@ -209,11 +239,7 @@ class PullForm(TextForm):
         list="branches",
         **PLAIN,
     )
-    target_branch = text_field(
-        "Into branch",
-        list="branches",
-        **PLAIN,
-    )
+    target_branch = text_field("Into branch", list="branches", **PLAIN)
     title = text_field("Title", autocomplete="off")
     body = BodyField(required=False)
     status = choice_field("Status", [PullStatus.OPEN, PullStatus.DRAFT])
@@ -238,16 +264,14 @@ class ReviewForm(TextForm):
 
     body = BodyField(required=False, rows=5)
     status = choice_field("Decision", DECISIONS)
-    expected_head_sha = forms.CharField(widget=forms.HiddenInput, required=False)
+    expected_head_sha = forms.CharField(widget=forms.HiddenInput, required=False, empty_value=None)
 
 
 class MergeForm(PageForm):
     request_serializer = MergePull
     id_format = "merge_%s"
 
-    merge_strategy = forms.ChoiceField(
-        label="How", choices=[(str(one), text) for one, text in STRATEGIES.items()]
-    )
+    merge_strategy = forms.ChoiceField(label="How", choices=list(STRATEGIES.items()))
     expected_head_sha = forms.CharField(widget=forms.HiddenInput)
 
     @contextmanager
@@ -262,9 +286,5 @@ class MergeForm(PageForm):
 
 
 class PullFilters(FilterForm):
-    search = forms.CharField(label="Text", required=False)
-    status = forms.ChoiceField(
-        label="Status", choices=[*ANY, *word_choices(PullStatus)], required=False
-    )
-    created_by = forms.CharField(label="Author", required=False)
+    status = filter_field("Status", PullStatus)
     ordering = forms.ChoiceField(label="Order", choices=PULL_ORDERS, required=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Protocol, cast
+from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
 from django.http import Http404, HttpResponse, HttpResponsePermanentRedirect
@@ -16,7 +16,7 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
 from django.views.decorators.gzip import gzip_page
 
-from apps.accounts.access import UserAccess
+from apps.accounts.access import UserAccess, open_user
 from apps.core.access import Level
 from apps.core.errors import Forbidden, as_api_error, plain_error
 from apps.core.requests import prolong
@@ -27,6 +27,7 @@ from apps.teams.access import TeamAccess, open_team
 from apps.web.responses import PageRequest, ask_to_sign_in, render_error, set_cookie
 
 View = Callable[..., HttpResponseBase]
+AnyAccess = RepoAccess | TeamAccess | UserAccess
 READ = ("GET",)
 FORM = ("GET", "POST")
 POST = ("POST",)
@@ -34,26 +35,21 @@ SENT = "sent"
 """The cookie with the path of the form that was just accepted; the next page deletes it."""
 
 
-class PageView(Protocol):
-    """The attributes that `@page` sets on a view, for tests and for `errors.csrf_failure`."""
+class PageOptions(TypedDict, total=False):
+    """The keywords of every page."""
 
-    page: Level
     methods: tuple[str, ...]
     throttle: str | None
-
-
-def page(
-    needs: Level,
-    *,
-    methods: tuple[str, ...] = READ,
-    throttle: str | None = None,
-    is_compressed: bool = True,
-) -> Callable[[View], View]:
-    """Declare a page. `needs`: `PUBLIC` for everybody, `NONE` for anybody signed in, or `STAFF`.
-
-    `throttle` is the rate limit that a POST counts towards: the tag of its operation in the API, or
-    a rate scope of signing in. `is_compressed`: whether the response may be compressed.
+    """The rate limit that a POST counts towards: the tag of its operation in the API, or a rate
+    scope of signing in.
     """
+    is_compressed: bool
+    """Whether the response may be compressed."""
+
+
+def page(needs: Level, **options: Unpack[PageOptions]) -> Callable[[View], View]:
+    """Declare a page. `needs`: `PUBLIC` for everybody, `NONE` for anybody signed in, or `STAFF`."""
+    methods, throttle = options.get("methods", READ), options.get("throttle")
 
     def declare(view: View) -> View:
         @wraps(view)
@@ -71,8 +67,8 @@ def page(
             mark_form_as_sent(request, response)
             return response
 
-        compressed: View = gzip_page(run) if is_compressed else run
-        declared = cast("PageView", compressed)
+        compressed: View = gzip_page(run) if options.get("is_compressed", True) else run
+        declared: Any = compressed  # its attributes are for tests and `errors.csrf_failure`
         declared.page, declared.methods, declared.throttle = needs, methods, throttle
         return compressed
 
@@ -80,19 +76,15 @@ def page(
 
 
 def forbid_caching(request: PageRequest, response: HttpResponseBase) -> None:
-    """Let caches revalidate a page, and let nothing store the page of somebody who is signed in:
-    Back would still show it after they have signed out.
-    """
     if request.principal.is_signed_in:
+        # Back would still show a stored page after they have signed out.
         response["Cache-Control"] = "no-store"
     else:
         patch_cache_control(response, private=True, no_cache=True)
 
 
 def mark_form_as_sent(request: PageRequest, response: HttpResponseBase) -> None:
-    """Set the cookie that fills `data-sent` on the next page after a form was accepted: the drafts
-    script then deletes its copy of the text.
-    """
+    """Set the cookie `SENT` after a form was accepted: the drafts script then deletes its text."""
     if request.method == "POST" and response.status_code == 303 and request.principal.is_signed_in:
         set_cookie(response, SENT, request.path, seconds=60)
     elif SENT in request.COOKIES and response.status_code == 200:
@@ -127,18 +119,13 @@ def check_request(
 
 
 def repo_page(
-    needs: Level = Level.READ,
-    *,
-    methods: tuple[str, ...] = READ,
-    throttle: str | None = None,
-    signed_in: bool = False,
-    is_compressed: bool = True,
+    needs: Level = Level.READ, *, signed_in: bool | None = None, **options: Unpack[PageOptions]
 ) -> Callable[[View], View]:
     """Declare a page below a repository. The view gets the caller's access, then the other
     parameters of its path.
 
     Anonymous people can read public repositories; for private and missing ones alike they are asked
-    to sign in. `signed_in`: also ask them to sign in for a GET.
+    to sign in. `signed_in`: whether also for each GET, by default if the page has a form.
     """
 
     def open_resource(request: PageRequest, kwargs: dict[str, Any]) -> RepoAccess:
@@ -149,22 +136,11 @@ def repo_page(
             request.principal, owner, slug, needs=needs, writing=writing, former=not writing
         )
 
-    return _page_below(
-        open_resource,
-        methods=methods,
-        throttle=throttle,
-        signed_in=signed_in,
-        is_compressed=is_compressed,
-    )
+    return _page_below(open_resource, signed_in, **options)
 
 
 def team_page(
-    needs: Level = Level.READ,
-    *,
-    methods: tuple[str, ...] = READ,
-    throttle: str | None = None,
-    signed_in: bool = False,
-    even_inactive: bool = False,
+    needs: Level = Level.READ, *, even_inactive: bool = False, **options: Unpack[PageOptions]
 ) -> Callable[[View], View]:
     """Declare a page below a team. Anonymous people can see teams with a public repository.
 
@@ -172,18 +148,24 @@ def team_page(
     """
 
     def open_resource(request: PageRequest, kwargs: dict[str, Any]) -> TeamAccess:
-        posted = request.method == "POST"
-        access = open_team(
-            request.principal,
-            kwargs.pop("team_slug"),
-            needs=needs,
-            writing=posted and not even_inactive,
-            former=not posted,
-        )
+        posted, slug = request.method == "POST", kwargs.pop("team_slug")
+        writing = posted and not even_inactive
+        access = open_team(request.principal, slug, needs=needs, writing=writing, former=not posted)
         check_has_public_repo(access)
         return access
 
-    return _page_below(open_resource, methods=methods, throttle=throttle, signed_in=signed_in)
+    return _page_below(open_resource, **options)
+
+
+def user_page() -> Callable[[View], View]:
+    """Declare the page of a person. Anonymous people can see people with a public repository."""
+
+    def open_resource(request: PageRequest, kwargs: dict[str, Any]) -> UserAccess:
+        access = open_user(request.principal, kwargs.pop("username"), needs=Level.NONE)
+        check_has_public_repo(access)
+        return access
+
+    return _page_below(open_resource)
 
 
 def check_has_public_repo(access: TeamAccess | UserAccess) -> None:
@@ -193,15 +175,15 @@ def check_has_public_repo(access: TeamAccess | UserAccess) -> None:
 
 
 def _page_below(
-    open_resource: Callable[[PageRequest, dict[str, Any]], RepoAccess | TeamAccess],
-    *,
-    methods: tuple[str, ...],
-    throttle: str | None,
-    signed_in: bool,
-    is_compressed: bool = True,
+    open_resource: Callable[[PageRequest, dict[str, Any]], AnyAccess],
+    signed_in: bool | None = None,
+    **options: Unpack[PageOptions],
 ) -> Callable[[View], View]:
+    if signed_in is None:
+        signed_in = "POST" in options.get("methods", READ)
+
     def declare(view: View) -> View:
-        @page(Level.PUBLIC, methods=methods, throttle=throttle, is_compressed=is_compressed)
+        @page(Level.PUBLIC, **options)
         @wraps(view)
         def run(request: PageRequest, **kwargs: Any) -> HttpResponseBase:
             is_signed_in = request.principal.is_signed_in
@@ -220,7 +202,7 @@ def _page_below(
     return declare
 
 
-def redirect_if_moved(request: PageRequest, access: RepoAccess | TeamAccess) -> HttpResponse | None:
+def redirect_if_moved(request: PageRequest, access: AnyAccess) -> HttpResponse | None:
     """301 to the current path if the request has a former slug of the team or repository."""
     if not access.moved:
         return None

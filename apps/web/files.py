@@ -17,8 +17,14 @@ from apps.core.lexers import Budget
 from apps.core.pagination import count_parameter
 from apps.git.tree import Entry, start_of_blob
 from apps.repos.access import RepoAccess
-from apps.web.addresses import history_address, path_address
-from apps.web.code import Location, find_location, folder_context, ref_menu
+from apps.web.code import (
+    Location,
+    find_location,
+    folder_context,
+    history_address,
+    path_address,
+    ref_menu,
+)
 from apps.web.colours import (
     CHARACTERS_MAX,
     LINES_MAX,
@@ -31,7 +37,7 @@ from apps.web.colours import (
     text_of,
 )
 from apps.web.decorators import repo_page
-from apps.web.diff_tables import file_table
+from apps.web.diffs import file_table
 from apps.web.frame import render_repo_page
 from apps.web.hidden_characters import has_hidden
 from apps.web.responses import PageRequest
@@ -60,32 +66,33 @@ def files(request: PageRequest, access: RepoAccess, path: str = "") -> HttpRespo
     context |= file_context(location, entry)
     if "line" in request.GET:
         line = min(count_parameter(request.GET, "line", 1), context["line_count"] or 1)
-        here = path_address(location.repo, "files", location.path, location.ref)
-        return HttpResponseRedirect(f"{here}#L{line}")
+        return HttpResponseRedirect(f"{location.address()}#L{line}")
     return render_repo_page(request, access, "file", tab="code", **context)
 
 
 def file_context(location: Location, entry: Entry) -> dict[str, Any]:
     """The context of `file.html`, for a file, a symlink or a submodule."""
+    is_file = entry.kind == "file"
     with quick():
         found = content_of(location.repo, location.commit, entry)
         content = found.content
-        if content is None and entry.kind == "file":
+        if content is None and is_file:
             content = start_of_blob(location.repo.git, entry.sha, START)
     context: dict[str, Any] = {
         "entry": entry,
         "name": shown_path(entry.path.rpartition(b"/")[2]),
-        "raw": path_address(location.repo, "raw", location.path, location.ref),
-        "lfs": found.lfs if entry.kind == "file" else None,
+        "raw": location.address("raw"),
+        "lfs": found.lfs if is_file else None,
         "target": target_of(found),
         "is_binary": found.is_binary,
         "line_count": 0,
     }
-    if entry.kind != "file" or content is None:
+    if not is_file or content is None:
         return context
     if found.is_binary:
-        is_picture = kind_of(content, is_whole=found.content is not None) in PICTURES
-        return {**context, "is_picture": is_picture and found.content is not None}
+        is_whole = found.content is not None
+        is_picture = is_whole and kind_of(content, is_whole=is_whole) in PICTURES
+        return {**context, "is_picture": is_picture}
     return {**context, **text_context(location, found, content)}
 
 

@@ -14,11 +14,9 @@ from django.core.validators import MaxLengthValidator
 from django.db import DatabaseError
 from django.http import Http404, HttpResponse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 
 from apps.accounts import rules
 from apps.accounts.models import EMAIL_MAX, Theme, User
-from apps.accounts.principal import Principal
 from apps.accounts.serializers import CreateInvite, CreateToken, UpdateSelf
 from apps.core.changes import compare_with_page
 from apps.core.durations import parse_future
@@ -42,12 +40,11 @@ from apps.web.responses import PageRequest, render_page, typed_values
 
 PREVIEW = "preview"
 """The name of the button that previews a text."""
-PASSWORD_MAX = 4096
-"""The limit of Django's own forms."""
 HINT = "At least 8 characters, not only digits, and not a common password."
 WRONG_CURRENT = "Wrong password."
 PLAIN: dict[str, Any] = {"autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}
 """Attributes of inputs for names that are not words, such as usernames and branches."""
+OWN_NAME = PLAIN | {"autocomplete": "username"}
 
 
 @cache
@@ -72,21 +69,17 @@ class PageForm(forms.Form):
         data = request.POST if request.method == "POST" and not unbound else None
         self.is_preview = data is not None and PREVIEW in data
         self.is_outdated = hasattr(request, "restored")
-        restored = (
-            request.restored
-            if self.is_outdated
-            else typed_values(request)
-            if self.is_preview
-            else {}
-        )
+        typed = typed_values(request) if self.is_preview else getattr(request, "restored", {})
         data = None if self.is_preview else data
-        values = {**initial, **restored}
-        super().__init__(data, initial=values, label_suffix="", auto_id=self.id_format)
+        super().__init__(data, initial=initial | typed, label_suffix="", auto_id=self.id_format)
         self.headers: dict[str, str] = {}
         self.request_fields = fields_of(self.request_serializer) if self.request_serializer else {}
         for name, field in self.fields.items():
-            if isinstance(field, forms.CharField) and field.max_length is None:
-                limit_length(field, getattr(self.request_fields.get(name), "max_length", None))
+            length = getattr(self.request_fields.get(name), "max_length", None)
+            if isinstance(field, forms.CharField) and field.max_length is None and length:
+                field.max_length = length
+                field.validators.append(MaxLengthValidator(length))
+                field.widget.attrs |= field.widget_attrs(field.widget)
 
     def clean(self) -> dict[str, Any]:
         """Validate texts by the rules of the API's request as well."""
@@ -100,8 +93,7 @@ class PageForm(forms.Form):
 
     @property
     def status_code(self) -> int:
-        """The status of the page that shows this form."""
-        return self.refusal_status if self.is_bound and self.errors else 200
+        return self.refusal_status if self.errors else 200
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
@@ -119,11 +111,8 @@ class PageForm(forms.Form):
             self.refusal_status, self.headers = error.status, error.headers
 
     def render_page(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
-        """Render the page with this form, and with the status and headers of its error."""
-        response = render_page(request, template, form=self, status=self.status_code, **context)
-        for name, value in self.headers.items():
-            response[name] = value
-        return response
+        context |= {"form": self, "status": self.status_code, "headers": self.headers}
+        return render_page(request, template, **context)
 
     def problems(self) -> list[tuple[str, str, str]]:
         """The errors as (id of the field or "", its label, reason), in the order of the page."""
@@ -147,25 +136,22 @@ class EditForm(PageForm):
         return {name: self.cleaned_data[name] for name in self.changed_data}
 
 
-def limit_length(field: forms.CharField, length: int | None) -> None:
-    """Limit the characters of a text field; None for no limit."""
-    if length is not None:
-        field.max_length = length
-        field.validators.append(MaxLengthValidator(length))
-        field.widget.attrs |= field.widget_attrs(field.widget)
-
-
-def text_field(label: str, *, length: int | None = None, **options: Any) -> forms.CharField:
-    """A single-line text field; further `options` are attributes of the input."""
-    required, hint = options.pop("required", True), options.pop("help_text", "")
-    widget = options.pop("widget", forms.TextInput)
+def text_field(
+    label: str,
+    *,
+    length: int | None = None,
+    required: bool = True,
+    help_text: str = "",
+    widget: type[forms.widgets.Input] = forms.TextInput,
+    **attributes: str,
+) -> forms.CharField:
+    """A single-line text field; further keywords are attributes of the input."""
     return forms.CharField(
         label=label,
         max_length=length,
         required=required,
-        help_text=hint,
-        widget=widget(attrs=options),
-        error_messages={"required": "This field is required."},
+        help_text=help_text,
+        widget=widget(attrs=attributes),
     )
 
 
@@ -174,41 +160,40 @@ def word_choices(choices: Any) -> list[tuple[str, str]]:
     return [(str(word), str(word).replace("_", " ").capitalize()) for word in choices]
 
 
-def explained_choices(texts: Mapping[Any, str]) -> list[tuple[str, SafeString]]:
-    """Choices with an explanation: the word, then its sentence."""
-    return [
+def radio_field(label: str, texts: Mapping[Any, str]) -> forms.ChoiceField:
+    """Radio buttons, each with a word of the API and a sentence that explains it."""
+    choices = [
         (str(word), format_html("<b>{}</b> {}", str(word).capitalize(), text))
         for word, text in texts.items()
     ]
+    return forms.ChoiceField(label=label, choices=choices, widget=forms.RadioSelect)
 
 
-def choice_field(label: str, choices: Any, **options: Any) -> forms.ChoiceField:
-    """A menu of words of the API."""
-    return forms.ChoiceField(label=label, choices=word_choices(choices), **options)
+def choice_field(label: str, words: Any) -> forms.ChoiceField:
+    return forms.ChoiceField(label=label, choices=word_choices(words))
 
 
-def password_field(
-    label: str, autocomplete: str, *, hint: str = "", required: bool = True
-) -> forms.CharField:
-    """A password field, whose value is not trimmed."""
-    field = text_field(
-        label,
-        length=PASSWORD_MAX,
-        widget=forms.PasswordInput,
-        help_text=hint,
-        required=required,
-        autocomplete=autocomplete,
-    )
+def password_field(label: str, autocomplete: str, **options: Any) -> forms.CharField:
+    """A password field, whose value is not trimmed. Its limit is that of Django's own forms."""
+    options |= {"widget": forms.PasswordInput, "autocomplete": autocomplete}
+    field = text_field(label, length=4096, **options)
     field.strip = False
     return field
 
 
+class LinesField(forms.CharField):
+    """A text of several lines, with LF as line ends."""
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value)
+        return text and text.replace("\r\n", "\n")
+
+
+NAME = text_field("Name", autocomplete="off")
+
+
 class SignIn(PageForm):
-    username = text_field(
-        "Username",
-        length=USERNAME_MAX,
-        **{**PLAIN, "autocomplete": "username"},
-    )
+    username = text_field("Username", length=USERNAME_MAX, **OWN_NAME)
     password = password_field("Password", "current-password")
 
 
@@ -240,7 +225,7 @@ class Account(EditForm):
         "Your password",
         "current-password",
         required=False,
-        hint="Needed only to change the e-mail address.",
+        help_text="Needed only to change the e-mail address.",
     )
 
     def __init__(self, request: PageRequest, **initial: Any) -> None:
@@ -249,16 +234,14 @@ class Account(EditForm):
             del self.fields["wants_mail"]
 
 
-THEMES = {
-    Theme.SYSTEM: "Same as your system.",
-    Theme.LIGHT: "Always dark text on a light background.",
-    Theme.DARK: "Always light text on a dark background.",
-}
-
-
 class Appearance(PageForm):
-    theme = forms.ChoiceField(
-        label="Colours", choices=explained_choices(THEMES), widget=forms.RadioSelect
+    theme = radio_field(
+        "Colours",
+        {
+            Theme.SYSTEM: "Same as your system.",
+            Theme.LIGHT: "Always dark text on a light background.",
+            Theme.DARK: "Always light text on a dark background.",
+        },
     )
     has_shortcuts = forms.BooleanField(
         label="Keyboard shortcuts",
@@ -275,7 +258,7 @@ class Appearance(PageForm):
 class NewPassword(PageForm):
     """A new password, typed twice because the inputs hide it."""
 
-    password = password_field("New password", "new-password", hint=HINT)
+    password = password_field("New password", "new-password", help_text=HINT)
     again = password_field("Repeat the password", "new-password")
 
     def clean_again(self) -> str:
@@ -290,8 +273,11 @@ class ChangePassword(NewPassword):
     field_order = ["current"]
 
 
+EMAIL = text_field("E-mail", length=EMAIL_MAX, widget=forms.EmailInput, autocomplete="email")
+
+
 class PasswordReset(PageForm):
-    email = text_field("E-mail", length=EMAIL_MAX, widget=forms.EmailInput, autocomplete="email")
+    email = EMAIL
 
 
 class SignUp(NewPassword):
@@ -299,10 +285,10 @@ class SignUp(NewPassword):
         "Username",
         length=USERNAME_MAX,
         help_text="Letters and digits, with a single - _ or . between them.",
-        **{**PLAIN, "autocomplete": "username"},
+        **OWN_NAME,
     )
-    email = text_field("E-mail", length=EMAIL_MAX, widget=forms.EmailInput, autocomplete="email")
-    password = password_field("Password", "new-password", hint=HINT)
+    email = EMAIL
+    password = password_field("Password", "new-password", help_text=HINT)
     field_order = ["username", "email"]
 
     def clean(self) -> dict[str, Any]:
@@ -330,7 +316,15 @@ class SignUp(NewPassword):
         return super().render_page(request, template, **context)
 
 
-class NewInvite(PageForm):
+class ExpiringForm(PageForm):
+    """A form for something that may end; `expires_at` is a duration, or empty for never."""
+
+    def clean_expires_at(self) -> dt.datetime | None:
+        chosen = self.cleaned_data["expires_at"]
+        return parse_future(chosen) if chosen else None
+
+
+class NewInvite(ExpiringForm):
     request_serializer = CreateInvite
     ENDS = {"1 day": "In a day", "7 days": "In 7 days", "30 days": "In 30 days"}
 
@@ -344,11 +338,8 @@ class NewInvite(PageForm):
     )
     expires_at = forms.ChoiceField(label="Expires", choices=list(ENDS.items()), initial="7 days")
 
-    def clean_expires_at(self) -> dt.datetime:
-        return parse_future(self.cleaned_data["expires_at"])
 
-
-class NewToken(PageForm):
+class NewToken(ExpiringForm):
     request_serializer = CreateToken
     ENDS = {"30 days": "In 30 days", "90 days": "In 90 days", "1y": "In a year", "": "Never"}
 
@@ -361,10 +352,6 @@ class NewToken(PageForm):
         label="Expires", choices=list(ENDS.items()), required=False, initial="90 days"
     )
 
-    def clean_expires_at(self) -> dt.datetime | None:
-        chosen = self.cleaned_data["expires_at"]
-        return parse_future(chosen) if chosen else None
-
 
 TEAM_SLUG = "Lower-case letters and digits, with a single - _ or . between them."
 
@@ -372,18 +359,14 @@ TEAM_SLUG = "Lower-case letters and digits, with a single - _ or . between them.
 class NewTeam(PageForm):
     request_serializer = CreateTeam
 
-    name = text_field("Name", autocomplete="off")
-    slug = text_field(
-        "Address",
-        help_text=TEAM_SLUG,
-        **PLAIN,
-    )
+    name = NAME
+    slug = text_field("Address", help_text=TEAM_SLUG, **PLAIN)
 
 
 class TeamSettings(EditForm):
     request_serializer = UpdateTeam
 
-    name = text_field("Name", autocomplete="off")
+    name = NAME
     slug = text_field(
         "Address",
         help_text=f"{TEAM_SLUG} Old addresses keep working; other teams may take one after "
@@ -395,10 +378,7 @@ class TeamSettings(EditForm):
 class NewMember(PageForm):
     request_serializer = AddMember
 
-    username = text_field(
-        "Username",
-        **PLAIN,
-    )
+    username = text_field("Username", **PLAIN)
     role = choice_field("Role", Role)
 
 
@@ -416,76 +396,51 @@ VISIBILITIES = {
 REPO_SLUG = "The end of its address: lower-case letters, digits, and . _ - between them."
 
 
-class DescriptionField(forms.CharField):
-    """The description of a repository, with LF as line ends; None if empty."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            label="Description",
-            required=False,
-            widget=forms.Textarea(attrs={"rows": "3"}),
-            empty_value=None,
-        )
-
-    def to_python(self, value: Any) -> Any:
-        text = super().to_python(value)
-        return text and text.replace("\r\n", "\n")
-
-
-def visibility_field() -> forms.ChoiceField:
-    """The menu of visibilities, each explained."""
-    return forms.ChoiceField(
-        label="Visibility", choices=explained_choices(VISIBILITIES), widget=forms.RadioSelect
-    )
-
-
-def space_field(label: str) -> forms.ChoiceField:
-    """The menu of owners; `SpaceForm` adds the choices."""
-    return forms.ChoiceField(label=label)
+DESCRIPTION = LinesField(
+    label="Description",
+    required=False,
+    widget=forms.Textarea(attrs={"rows": "3"}),
+    empty_value=None,
+)
 
 
 class SpaceForm(PageForm):
-    """A form with the owner of a new repository; `preselected`: that of the query."""
+    """A form with a menu `owner` for a new repository; `preselected`: that of the query."""
 
     def __init__(self, request: PageRequest, *, preselected: str = "", **initial: Any) -> None:
-        spaces = spaces_of(request.principal)
+        own, spaces = request.principal.user.path, spaces_of(request.principal)
         chosen = preselected or spaces[0]
         super().__init__(request, owner=chosen, **initial)
         menu: Any = self.fields["owner"]
-        menu.choices = space_choices(request.principal, [*dict.fromkeys([*spaces, chosen])])
-
-
-def space_choices(principal: Principal, spaces: list[str]) -> list[tuple[str, str]]:
-    """The choices of owners, with the person's own space marked."""
-    own = principal.user.path
-    return [(path, f"{path} (you)" if path == own else path) for path in spaces]
+        paths = dict.fromkeys([*spaces, chosen])
+        menu.choices = [(path, f"{path} (you)" if path == own else path) for path in paths]
 
 
 class NewRepo(SpaceForm):
     request_serializer = CreateRepo
 
-    owner = space_field("Owner")
-    name = text_field("Name", autocomplete="off")
+    owner = forms.ChoiceField(label="Owner")
+    name = NAME
     slug = text_field("Address", help_text=REPO_SLUG, **PLAIN)
-    description = DescriptionField()
-    visibility = visibility_field()
+    description = DESCRIPTION
+    visibility = radio_field("Visibility", VISIBILITIES)
 
 
 class NewFork(SpaceForm):
-    owner = space_field("Fork to")
+    owner = forms.ChoiceField(label="Fork to")
 
 
 class RepoSettings(EditForm):
     request_serializer = UpdateRepo
 
-    name = text_field("Name", autocomplete="off")
+    name = NAME
     slug = text_field(
         "Address",
         help_text=f"{REPO_SLUG} Old addresses keep working until another repository takes them.",
         **PLAIN,
     )
-    description = DescriptionField()
-    visibility = visibility_field()
+    description = DESCRIPTION
+    visibility = radio_field("Visibility", VISIBILITIES)
     default_branch = text_field(
         "Default branch",
         help_text="Shown and cloned by default, and the default target of pulls.",
@@ -494,21 +449,19 @@ class RepoSettings(EditForm):
     )
 
 
-PATTERN = "A branch name or a pattern: * matches anything but /, as in release/*."
-
-
 @with_form_fields
 class NewProtection(PageForm):
-    request_serializer = CreateProtection
+    request_serializer: type[RequestSerializer] = CreateProtection
 
-    branch = text_field("Branch", help_text=PATTERN, **PLAIN)
+    branch = text_field(
+        "Branch",
+        help_text="A branch name or a pattern: * matches anything but /, as in release/*.",
+        **PLAIN,
+    )
 
 
-@with_form_fields
-class EditProtection(EditForm):
+class EditProtection(EditForm, NewProtection):
     request_serializer = UpdateProtection
-
-    branch = text_field("Branch", help_text=PATTERN, **PLAIN)
 
 
 class NewApprover(PageForm):

@@ -21,19 +21,10 @@ from apps.web.responses import PageRequest, render_page
 
 
 def render_repo_page(
-    request: PageRequest,
-    access: RepoAccess,
-    template: str,
-    *,
-    tab: str,
-    status: int = 200,
-    **context: Any,
+    request: PageRequest, access: RepoAccess, template: str, *, tab: str, **context: Any
 ) -> HttpResponse:
-    """Render `templates/web/<template>.html` with the header of its repository.
-
-    `tab`: the current one of code, pulls, threads, activity and settings.
-    """
-    return render_page(request, template, status=status, **repo_context(access, tab), **context)
+    """`render_page` with the header of a repository; `tab`: one of those in `_repo_header.html`."""
+    return render_page(request, template, **repo_context(access, tab), **context)
 
 
 def repo_context(access: RepoAccess, tab: str) -> dict[str, Any]:

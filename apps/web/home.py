@@ -14,6 +14,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
+from django.utils.text import get_text_list
 
 from apps.accounts.principal import Principal
 from apps.core.access import Level
@@ -34,15 +35,7 @@ from apps.site.models import SiteSettings
 from apps.teams.queries import list_teams
 from apps.web.activity import feed_context, graph, scope_keys
 from apps.web.decorators import POST, page
-from apps.web.responses import (
-    PageRequest,
-    page_number,
-    page_of,
-    parameter,
-    redirect_to_path,
-    render_page,
-    safe_path,
-)
+from apps.web.responses import PageRequest, page_of, parameter, redirect_to, render_page, safe_path
 
 MOST_PINGS = 50
 SHOWN = 20
@@ -55,6 +48,9 @@ EVENTS = 12
 SHOWS = {"you": "Waiting for you", "others": "Waiting for others", "done": "Done"}
 MOST = 50
 """Pulls of each kind that are considered, by newest activity."""
+State = tuple[str, str, str]
+"""CSS tint, icon and word."""
+ENDED: tuple[State, State] = ("soft", "no", "closed"), ("done", "yes", "merged")
 READY = ("good", "yes", "ready")
 CHECKING = ("wait", "wait", "checking")
 """Git has not checked the pull for conflicts yet."""
@@ -92,10 +88,8 @@ def home(request: PageRequest) -> HttpResponse:
 
 def welcome(request: PageRequest) -> HttpResponse:
     """An introduction, how to sign in, and the public repositories."""
-    rows = list_readable_repos(request.principal)
-    page = page_of(request, page_number(request), rows)
-    site = SiteSettings.load()
-    return render_page(request, "welcome", page=page, site=site)
+    page = page_of(request, list_readable_repos(request.principal))
+    return render_page(request, "welcome", page=page, site=SiteSettings.load())
 
 
 @page(Level.NONE)
@@ -103,7 +97,7 @@ def inbox(request: PageRequest) -> HttpResponse:
     """The unread pings, newest first; with `?unread=false` all of them."""
     unread = request.GET.get("unread") != "false"
     rows = ping_values(list_pings(request.principal, unread=unread))
-    page = page_of(request, page_number(request), rows, ping_row)
+    page = page_of(request, rows, ping_row)
     records = event_records([ping.event for ping in page["results"]], "")
     page["results"] = [*map(ping_row_of, page["results"], records)]
     return render_page(request, "inbox", page=page, unread_only=unread)
@@ -128,8 +122,7 @@ def read_all(request: PageRequest) -> HttpResponse:
 def back_to_list(request: PageRequest) -> HttpResponse:
     """303 to the inbox, with the filter and page of the form's `next`."""
     path = safe_path(parameter(request, "next"))
-    inbox = reverse("inbox")
-    return redirect_to_path(path if path.partition("?")[0] == inbox else inbox)
+    return redirect_to(path if path.partition("?")[0] == reverse("inbox") else "inbox")
 
 
 @page(Level.NONE)
@@ -139,9 +132,7 @@ def own_pulls(request: PageRequest) -> HttpResponse:
     if show not in SHOWS:
         raise Invalid("validation_failed", f"show: must be one of {', '.join(SHOWS)}.")
     if show == "done":
-        page = page_of(
-            request, page_number(request), queries.list_ended(request.principal), ended_row
-        )
+        page = page_of(request, queries.list_ended(request.principal), ended_row)
     else:
         page = {"results": waiting_rows(request.principal)[show == "others"]}
     return render_page(request, "own_pulls", page=page, show=show, shows=[*SHOWS.items()])
@@ -159,8 +150,7 @@ class Row:
     repo_name: str
     at: dt.datetime
     reasons: tuple[str, ...] = ()
-    state: tuple[str, str, str] | None = None
-    """CSS tint, icon and word."""
+    state: State | None = None
     stat: tuple[int, int] | None = None
     """Added and deleted lines."""
     pings: Sequence[Any] = field(default=())
@@ -171,7 +161,6 @@ class Row:
         return any(ping.read_at is None for ping in self.pings)
 
     def joined(self, other: Row) -> Row:
-        """This row with the reasons and pings of another row with the same key."""
         return replace(
             self,
             at=max(self.at, other.at),
@@ -200,7 +189,7 @@ def joined_rows(rows: Iterable[Row]) -> list[Row]:
     return sorted(by_key.values(), key=lambda row: row.at, reverse=True)
 
 
-def pull_row(pull: Pull, *reasons: str, state: tuple[str, str, str] | None = None) -> Row:
+def pull_row(pull: Pull, *reasons: str, state: State | None = None) -> Row:
     path = pull.repo.path
     return Row(
         key=("thread", pull.thread_id),
@@ -218,36 +207,33 @@ def awaiting_row(pull: Pull) -> Row:
     """The row of a pull that waits for the person's review."""
     asks = f"{pull.thread.created_by.username} requested your review"
     count = pull.changed_files
-    files = [f"{count} file{'' if count == 1 else 's'}"] if count else []
-    row = pull_row(pull, asks, *files)
-    return replace(row, stat=(pull.additions, pull.deletions) if count else None)
+    if not count:
+        return pull_row(pull, asks)
+    row = pull_row(pull, asks, f"{count} file{'' if count == 1 else 's'}")
+    return replace(row, stat=(pull.additions, pull.deletions))
 
 
 def own_row(own: OwnPull) -> tuple[bool, Row]:
     """The row of a pull by the person, and whether it waits for the person."""
-    pull, approval = own.pull, own.approval
-    if (branch := own.missing_branch) is not None:
-        missing = f"there is no branch {branch}"
-        return True, pull_row(pull, "your pull", missing, state=("bad", "no", "branch missing"))
+    pull = own.pull
+    if problem := problem_of(own):
+        reason, word = problem
+        return True, pull_row(pull, "your pull", reason, state=("bad", "no", word))
     if pull.status == PullStatus.DRAFT:
         return False, pull_row(pull, "your draft", state=("wait", "wait", "draft"))
-    if people := approval.changes_requested_by:
-        reason = f"{listed(people)} requested changes"
-        return True, pull_row(pull, "your pull", reason, state=("bad", "no", "changes requested"))
-    if refusal := refusal_of_git(pull):
-        reason, word = refusal
-        return True, pull_row(pull, "your pull", reason, state=("bad", "no", word))
-    if wanting := approval.wanting:
-        pending = [user.username for user in approval.pending]
-        have = "has" if len(pending) == 1 else "have"
-        text = f"{listed(pending)} {have} not approved" if pending else "approvals are missing"
-        count = f"{approval.required - wanting} of {approval.required} approvals"
-        return False, pull_row(pull, "your pull", text, state=("wait", "wait", count))
-    return approved_row(own)
+    reason, state = approval_of(own)
+    return state is READY, pull_row(pull, "your pull", reason, state=state)
 
 
-def refusal_of_git(pull: Pull) -> tuple[str, str] | None:
-    """Why git cannot merge the pull, with a short form; None if it can or has not checked yet."""
+def problem_of(own: OwnPull) -> tuple[str, str] | None:
+    """The reason why its author has to change the pull, with a short form."""
+    pull = own.pull
+    if own.missing_branch is not None:
+        return f"there is no branch {own.missing_branch}", "branch missing"
+    if pull.status == PullStatus.DRAFT:
+        return None
+    if people := own.approval.changes_requested_by:
+        return f"{listed(people)} requested changes", "changes requested"
     if pull.has_conflict:
         return f"it conflicts with {pull.target_branch}", "conflict"
     if pull.has_conflict is False and pull.nothing_to_merge:
@@ -255,40 +241,42 @@ def refusal_of_git(pull: Pull) -> tuple[str, str] | None:
     return None
 
 
-def approved_row(own: OwnPull) -> tuple[bool, Row]:
-    """The row of a pull by the person with all approvals, which git can merge as far as known."""
-    pull = own.pull
-    given = "all approvals are in" if own.approval.required else "no approval is required"
+def approval_of(own: OwnPull) -> tuple[str, State]:
+    """The approvals of a pull without a problem, and its state."""
+    approval = own.approval
+    if wanting := approval.wanting:
+        pending = [user.username for user in approval.pending]
+        have = "has" if len(pending) == 1 else "have"
+        text = f"{listed(pending)} {have} not approved" if pending else "approvals are missing"
+        return text, (
+            "wait",
+            "wait",
+            f"{approval.required - wanting} of {approval.required} approvals",
+        )
+    given = "all approvals are in" if approval.required else "no approval is required"
     if not own.may_write:
-        waits = ("wait", "wait", "to be merged")
-        return False, pull_row(pull, "your pull", given, state=waits)
-    is_ready = pull.has_conflict is False
-    return is_ready, pull_row(pull, "your pull", given, state=READY if is_ready else CHECKING)
+        return given, ("wait", "wait", "to be merged")
+    return given, READY if own.pull.has_conflict is False else CHECKING
 
 
 def ended_row(pull: Pull) -> Row:
     """The row of a merged or closed pull by the person."""
-    if pull.status == PullStatus.MERGED:
-        return pull_row(pull, f"into {pull.target_branch}", state=("done", "yes", "merged"))
-    return pull_row(pull, f"into {pull.target_branch}", state=("soft", "no", "closed"))
+    state = ENDED[pull.status == PullStatus.MERGED]
+    return pull_row(pull, f"into {pull.target_branch}", state=state)
 
 
 def listed(names: Sequence[str]) -> str:
     """`bob, carol and erin`; of more than four names the first three and a count of the rest."""
-    if len(names) > 4:
-        names = [*names[:3], f"{len(names) - 3} more"]
-    *first, last = names or [""]
-    return f"{', '.join(first)} and {last}" if first else last
+    first = [*names] if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
+    return get_text_list(first, "and")
 
 
 def ping_row_of(ping: PingRow, record: dict[str, Any]) -> Row:
     """The row of a ping, from the record of its event."""
-    event, summary = ping.event, record["summary"]
-    about = event.thread_id is not None
-    path = record["repo_path"]
+    event, summary, path = ping.event, record["summary"], record["repo_path"]
     actor = record["actor_user_username"] or "Guildhall"
     return Row(
-        key=("thread" if about else "event", event.thread_id or event.id),
+        key=("thread", event.thread_id) if event.thread_id else ("event", event.id),
         number=event.number,
         title=summary["thread_title"] or record["team_slug"] or "Gone",
         url=summary["web_url"] or "",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
@@ -38,24 +37,21 @@ def send_confirmation(user: User, email: str) -> str:
     Whether another account has the address is checked when the link is opened. The message is the
     same if nothing is sent because of the mail limit of the address.
     """
-    secret, title = (
-        {"token": address_proof(user, email)},
-        "Confirm your e-mail address for Guildhall",
-    )
+    title, proof = "Confirm your e-mail address for Guildhall", address_proof(user, email)
     if admits_mail(email):
-        SENDER.submit(_send, email, title, "confirm-email", user, secret)
+        SENDER.submit(_send, email, title, "confirm-email", user, proof)
     way = f"We have sent a link to {email}" if settings.SENDS_MAIL else NO_MAIL
     return f"Your e-mail address is not confirmed yet. {way}. It works for a day."
 
 
 def _send_resets(people: list[User]) -> None:
     for user in people:
-        secret = {"token": reset_proof(user)}
-        _send(user.email, "Reset your Guildhall password", "new-password", user, secret)
+        title, proof = "Reset your Guildhall password", reset_proof(user)
+        _send(user.email, title, "new-password", user, proof)
 
 
-def _send(to: str, subject: str, page: str, user: User, secret: Mapping[str, object]) -> None:
-    """Send the e-mail `web/mail/<page>.txt` with a link to that page; `secret` is its query."""
-    link = f"{site_url()}{reverse(page)}?{urlencode(secret)}"
+def _send(to: str, subject: str, page: str, user: User, proof: str) -> None:
+    """Send the e-mail `web/mail/<page>.txt` with a link to that page."""
+    link = f"{site_url()}{reverse(page)}?{urlencode({'token': proof})}"
     text = render_to_string(f"web/mail/{page}.txt", {"user": user, "link": link})
     mail.send(to, subject, text)

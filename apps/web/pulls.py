@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from django.http import HttpResponse
 
 from apps.core.access import Level
-from apps.core.errors import ApiError, Invalid, Unavailable
+from apps.core.errors import ApiError, Unavailable
 from apps.core.pagination import count_parameter
 from apps.core.statements import values_of
 from apps.events.kinds import Kind, words_of
 from apps.events.models import Event
+from apps.git.diff import Changes, FileChange
 from apps.git.run import GitError
 from apps.pulls import actions, versions
 from apps.pulls.approval import (
@@ -30,14 +32,12 @@ from apps.pulls.models import PULL_ROW, Pull, PullStatus, PullVersion, Review
 from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
 from apps.pulls.serializers import TITLE_MAX, pull_protection_record, pull_records, review_record
 from apps.repos.access import RepoAccess
-from apps.repos.models import BRANCHES
 from apps.repos.protection_rules import RULES
+from apps.repos.queries import newest_branches
 from apps.threads.models import Reply, Thread
-from apps.threads.queries import begun_at, list_replies
-from apps.threads.serializers import reply_record
+from apps.threads.queries import begun_at
 from apps.web.code import who_asks
-from apps.web.commits import days_of
-from apps.web.compare import comparison_or_reason
+from apps.web.commits import comparison_or_reason, days_of
 from apps.web.conversations import (
     REPLIES,
     REPLY_KINDS,
@@ -49,15 +49,15 @@ from apps.web.conversations import (
     ReplyForm,
     ReviewForm,
     SetStatus,
-    name_parents,
     on_page,
+    page_of_replies,
     with_html,
 )
 from apps.web.decorators import FORM, POST, repo_page
 from apps.web.diffs import Difference, shown_difference
 from apps.web.forms import PageForm
 from apps.web.frame import render_repo_page, repo_context
-from apps.web.responses import PageRequest, page_number, page_of, redirect_to_path
+from apps.web.responses import PageRequest, page_number, page_of, redirect_to
 
 CONVERSATION_KINDS = [
     *(Kind.PULL_PUSHED, Kind.PULL_DRAFTED, Kind.PULL_READIED, Kind.PULL_CLOSED),
@@ -83,44 +83,31 @@ MOST_VERSIONS = 50
 @repo_page()
 def pulls(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The list of pulls, with a form that filters it."""
-    number, form = page_number(request), PullFilters(request.GET)
+    form = PullFilters(request.GET)
     rows: Any = PULLS.of(repo=access.repo.pk)
     if form.filters:
-        filters = PullFilterSet(form.filters, queryset=Pull.objects.all(), request=request)
-        if filters.errors:
-            raise Invalid("validation_failed", "Unknown filter value.")
-        rows = filters.filter_queryset(list_pulls(access.repo.pk))
-    page = page_of(request, number, rows, list)
+        queryset = list_pulls(access.repo.pk)
+        rows = form.apply(PullFilterSet, request, Pull.objects.all(), queryset)
+    page = page_of(request, rows, list)
     placed = [(row, access.repo) for row in page["results"]]
     page["results"] = pull_records(placed, access.principal, "")
-    return render_repo_page(
-        request,
-        access,
-        "pulls",
-        tab="pulls",
-        page=page,
-        form=form,
-        is_filtered=bool(form.filters),
-    )
+    return render_repo_page(request, access, "pulls", tab="pulls", page=page, form=form)
 
 
-@repo_page(methods=FORM, throttle="pulls", signed_in=True)
+@repo_page(methods=FORM, throttle="pulls")
 def new_pull(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """Open a pull; `?head=topic&base=main` fills in its branches."""
     repo, head = access.repo, request.GET.get("head", "")
     base, comparison = request.GET.get("base", repo.default_branch), None
     if request.method == "GET" and head:
         comparison, _ = comparison_or_reason(request, access, base, head)
-    form = PullForm(
-        request, source_branch=head, target_branch=base, title=proposed_title(comparison)
-    )
-    if request.method == "POST" and form.is_valid():
+    title = proposed_title(comparison)
+    form = PullForm(request, source_branch=head, target_branch=base, title=title)
+    if form.is_valid():
         with form.refusals():
             pull = actions.create_pull(access=access, **form.cleaned_data)
-            return redirect_to_path(f"/{repo.path}/pulls/{pull.number}")
-    names = repo.refs.filter(full_name__startswith=BRANCHES).order_by("-updated_at")
-    recent = names.values_list("full_name", flat=True)[:MOST_BRANCHES]
-    branches = [name.removeprefix(BRANCHES) for name in recent]
+            return redirect_to(f"/{repo.path}/pulls/{pull.number}")
+    branches = newest_branches(repo, MOST_BRANCHES)
     context = {"branches": branches, "comparison": comparison, **repo_context(access, "pulls")}
     return form.render_page(request, "new_pull", **context)
 
@@ -144,23 +131,23 @@ def show_pull(
     pull: Pull,
     number: int,
     *,
-    reply_form: PageForm | None = None,
     answered: Reply | None = None,
-    review_form: PageForm | None = None,
-    merge_form: PageForm | None = None,
+    **submitted: PageForm,
 ) -> HttpResponse:
-    """The page of a pull; one of its forms may be a submitted one with errors."""
+    """The page of a pull. `submitted`: one of `forms_of`, with errors."""
     context = repo_context(access, "pulls")
     record = pull_record(pull, access)
     reviews = [*list_reviews(pull)[: MOST_REVIEWS + 1]]
-    approval = approval_of_page(pull, reviews)
-    review_records = [
-        review_record(review, approval.eligibility) for review in reviews[:MOST_REVIEWS]
-    ]
+    eligibility, shown = Eligibility.of(pull), reviews[:MOST_REVIEWS]
+    is_all = len(shown) == len(reviews)  # otherwise it queries them when needed
+    approval = approval_by(eligibility, reviews) if is_all else Approval(eligibility)
+    review_records = [review_record(review, eligibility) for review in shown]
     page, items = conversation(request, pull, number, review_records)
-    add_body_html(request, access, record, page["results"], review_records, number)
-    form = reply_form or review_form or merge_form or PageForm(request, unbound=True)
-    verdict = verdict_or_none(pull, access, approval)
+    replies, here = page["results"], on_page(record["web_url"], number)
+    stored = [(Reply.objects, replies), (Review.objects, review_records)]
+    managers = [manager for manager, records in stored if records]
+    with_html(request, access, [record, *replies, *review_records], *managers, address=here)
+    form = next(iter(submitted.values()), PageForm(request, unbound=True))
     return form.render_page(
         request,
         "pull",
@@ -169,76 +156,46 @@ def show_pull(
         page=page,
         items=items,
         live_kinds=LIVE,
-        verdict=verdict,
-        strategies=strategies(verdict),
+        **verdict_context(pull, access, approval),
         answered=answered,
-        **forms_of(request, pull, reply_form, review_form, merge_form),
+        **(forms_of(request, pull) | submitted),
         version=pull.thread.version,
         diff=None if answered else inline_changes(request, pull),
-        is_author=request.principal.person_id == pull.thread.created_by_id,
         **context,
     )
 
 
-def add_body_html(
-    request: PageRequest,
-    access: RepoAccess,
-    pull: dict[str, Any],
-    replies: list[Any],
-    reviews: list[Any],
-    number: int,
-) -> None:
-    """Add `body_html` to the records of page `number`; replies and reviews have it stored."""
-    address = on_page(f"/{access.repo.path}/pulls/{pull['number']}", number)
-    stored = [(Reply.objects, replies), (Review.objects, reviews)]
-    managers = [manager for manager, records in stored if records]
-    with_html(request, access, [pull, *replies, *reviews], *managers, address=address)
-
-
-def forms_of(
-    request: PageRequest,
-    pull: Pull,
-    reply_form: PageForm | None,
-    review_form: PageForm | None,
-    merge_form: PageForm | None,
-) -> dict[str, PageForm]:
+def forms_of(request: PageRequest, pull: Pull) -> dict[str, PageForm]:
     """The forms of a pull's page. Those for reviewing and merging send the head that it shows."""
     head = {"expected_head_sha": pull.head_sha or ""}
     return {
-        "reply_form": reply_form or ReplyForm(request, unbound=True, kind=REPLY_KINDS[0]),
-        "review_form": review_form or ReviewForm(request, unbound=True, status="approved", **head),
-        "merge_form": merge_form or MergeForm(request, unbound=True, **head),
+        "reply_form": ReplyForm(request, unbound=True, kind=REPLY_KINDS[0]),
+        "review_form": ReviewForm(request, unbound=True, status="approved", **head),
+        "merge_form": MergeForm(request, unbound=True, **head),
     }
 
 
 def pull_record(pull: Pull, access: RepoAccess) -> dict[str, Any]:
-    """The record of one pull, with addresses without a host."""
     [record] = pull_records([(values_of(pull, PULL_ROW), access.repo)], access.principal, "")
     return record
 
 
-def approval_of_page(pull: Pull, reviews: Sequence[Review]) -> Approval:
-    """The approval by these reviews; if there are more, it queries them all when needed."""
-    eligibility = Eligibility.of(pull)
-    if len(reviews) > MOST_REVIEWS:
-        return Approval(eligibility)
-    return approval_by(eligibility, reviews)
-
-
-def verdict_or_none(
+def verdict_context(
     pull: Pull, access: RepoAccess, approval: Approval | None = None
-) -> dict[str, Any] | None:
-    """The merge conditions, or None if git does not answer in time: the page shows the rest."""
+) -> dict[str, Any]:
+    """The context of `_pull_parts.html`. `verdict` is None if git does not answer in time: the page
+    shows the rest. `strategies`: each with its label, and whether it is possible now.
+    """
     try:
-        return verdict_of(readiness_of(pull, approval), access)
+        verdict = verdict_of(readiness_of(pull, approval), access)
+        allowed = verdict["record"]["allowed_strategies"]
     except Unavailable:
-        return None
-
-
-def strategies(verdict: dict[str, Any] | None) -> list[tuple[str, str, bool]]:
-    """Each merge strategy with its label, and whether it is possible now."""
-    allowed = verdict["record"]["allowed_strategies"] if verdict else []
-    return [(str(one), text, str(one) in allowed) for one, text in STRATEGIES.items()]
+        verdict, allowed = None, []
+    return {
+        "verdict": verdict,
+        "strategies": [(one, text, one in allowed) for one, text in STRATEGIES.items()],
+        "is_author": access.principal.person_id == pull.thread.created_by_id,
+    }
 
 
 def conversation(
@@ -248,26 +205,16 @@ def conversation(
     same time, oldest first. A reply stays with the replies to it.
     """
     thread = pull.thread
-    page = page_of(
-        request,
-        number,
-        list_replies(thread),
-        lambda row: reply_record(row, thread.number),
-        size=REPLIES,
-    )
-    replies = page["results"]
-    name_parents(replies)
+    page = page_of_replies(request, thread, number)
     since, until = times_of(thread, number, is_last=page["next"] is None)
-    others = [
-        *({"at": review["created_at"], "review": review} for review in reviews),
-        *(
-            {"at": event.created_at, "event": event, "words": words_of(event.kind)}
-            for event in conversation_events(pull)
-        ),
+    others = [{"at": review["created_at"], "review": review} for review in reviews]
+    others += [
+        {"at": event.created_at, "event": event, "words": words_of(event.kind)}
+        for event in conversation_events(pull)
     ]
     begun: dt.datetime | None = None
     items: list[dict[str, Any]] = []
-    for reply in replies:
+    for reply in page["results"]:
         begun = reply.get("created_at", begun) if not reply["depth"] or begun is None else begun
         items.append({"at": begun or thread.created_at, "reply": reply})
     items += [item for item in others if since <= item["at"] < until]
@@ -282,11 +229,8 @@ def times_of(thread: Thread, number: int, *, is_last: bool) -> tuple[dt.datetime
 
 
 def conversation_events(pull: Pull) -> list[Event]:
-    """The newest events of the conversation, oldest first."""
-    rows = Event.objects.filter(
-        thread_id=pull.thread_id, kind__in=CONVERSATION_KINDS
-    ).select_related("actor")
-    return [*rows.order_by("-id")[:MOST_EVENTS]][::-1]
+    rows = Event.objects.filter(thread_id=pull.thread_id, kind__in=CONVERSATION_KINDS)
+    return [*rows.select_related("actor").order_by("-id")[:MOST_EVENTS]][::-1]
 
 
 @repo_page(methods=POST, throttle="pulls")
@@ -294,13 +238,9 @@ def review(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
     """Review the head that the page has shown: comment, approve or request changes."""
     pull, form = get_pull(access.repo, number), ReviewForm(request)
     if form.is_valid():
-        values = dict(form.cleaned_data)
-        head_sha = values.pop("expected_head_sha") or None
         with form.refusals():
-            review = actions.create_review(
-                access=access, pull=pull, expected_head_sha=head_sha, **values
-            )
-            return redirect_to_path(f"/{access.repo.path}/pulls/{number}#review-{review.uuid}")
+            review = actions.create_review(access=access, pull=pull, **form.cleaned_data)
+            return redirect_to(f"/{access.repo.path}/pulls/{number}#review-{review.uuid}")
     return show_pull(request, access, pull, 1, review_form=form)
 
 
@@ -311,7 +251,7 @@ def merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse
     if form.is_valid():
         with form.refusals():
             actions.merge_pull(access=access, pull=pull, **form.cleaned_data)
-            return redirect_to_path(f"/{access.repo.path}/pulls/{number}#verdict")
+            return redirect_to(f"/{access.repo.path}/pulls/{number}#verdict")
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
 
 
@@ -321,23 +261,22 @@ def status(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
     pull, form = get_pull(access.repo, number), SetStatus(request)
     if form.is_valid():
         with form.refusals():
-            actions.update_pull(
-                access=access, pull=pull, status=PullStatus(form.cleaned_data["status"])
-            )
-            return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
+            status = PullStatus(form.cleaned_data["status"])
+            actions.update_pull(access=access, pull=pull, status=status)
+            return redirect_to(f"/{access.repo.path}/pulls/{number}")
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
 
 
-@repo_page(methods=FORM, throttle="pulls", signed_in=True)
+@repo_page(methods=FORM, throttle="pulls")
 def edit_pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Change title and text; for the author and for people with write access."""
     pull = get_pull(access.repo, number)
     access.require_author_or(Level.WRITE, pull.thread.created_by_id, "pull")
     form = EditPull(request, title=pull.thread.title, body=pull.thread.body)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with form.refusals():
             actions.update_pull(access=access, pull=pull, **form.changes())
-            return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
+            return redirect_to(f"/{access.repo.path}/pulls/{number}")
     return form.render_page(request, "edit_pull", pull=pull, **repo_context(access, "pulls"))
 
 
@@ -387,12 +326,11 @@ def pull_header(access: RepoAccess, pull: Pull, tab: str) -> dict[str, Any]:
         open_count = verdict_of(readiness_of(pull), access)["open_count"]
     except ApiError:
         open_count = 0
-    is_author = access.principal.person_id == pull.thread.created_by_id
     return {
         "pull": pull_record(pull, access),
         "pull_tab": tab,
         "open_count": open_count,
-        "is_author": is_author,
+        "is_author": access.principal.person_id == pull.thread.created_by_id,
     }
 
 
@@ -401,71 +339,48 @@ def difference_of(
 ) -> Difference:
     """The changes of a version, or its difference to an earlier one; 422, 503."""
     repo, throttle_key = version.pull.repo, who_asks(request)
+    counted: Sequence[PullVersion | FileChange] = [version]
     if since is None:
         listing = versions.files_of(version, throttle_key)
     else:
         listing = versions.files_between(since, version, throttle_key)
-    counted = version if since is None else None
-    return Difference(
-        repo=repo,
-        source=repo,
-        git=repo.git,
-        old=listing.old,
-        new=listing.new,
-        files=listing.files,
-        total=listing.total,
-        additions=counted.additions or 0 if counted else count_lines(listing, "additions"),
-        deletions=counted.deletions or 0 if counted else count_lines(listing, "deletions"),
-        address=f"/{repo.path}/pulls/{version.pull.number}/files",
-        cache_key=(),
-        throttle_key=throttle_key,
-    )
-
-
-def count_lines(listing: versions.Listing, kind: str) -> int:
-    """The number of added, or deleted, lines in the listed files."""
-    return sum(getattr(file, kind) or 0 for file in listing.files)
+        counted = listing.files
+    additions = sum(one.additions or 0 for one in counted)
+    deletions = sum(one.deletions or 0 for one in counted)
+    changes = Changes(tuple(listing.files), listing.total, additions, deletions)
+    address = f"/{repo.path}/pulls/{version.pull.number}/files"
+    return Difference(repo, listing.old, listing.new, changes, address, throttle_key)
 
 
 def inline_changes(request: PageRequest, pull: Pull) -> dict[str, Any] | None:
-    """The changes of a small pull, for the page of its conversation. None for a larger pull, or if
-    git is busy, fails or times out: the page has a link to the changes.
-    """
-    if not 0 < pull.changed_files <= INLINE_FILES:
+    """The changes of a small pull. None for a larger one, or if git is busy, fails or times out."""
+    is_small = 0 < pull.changed_files <= INLINE_FILES
+    if not is_small or pull.additions + pull.deletions > INLINE_ROWS:
         return None
-    if pull.additions + pull.deletions > INLINE_ROWS:
-        return None
-    try:
-        version = versions.get_version(pull, None, with_files=True)
-        if version is None:
-            return None
-        difference = replace(difference_of(request, version, None), waits=False)
-        diff = shown_difference(request, difference, is_paged=False)
-    except (ApiError, GitError):
-        return None
-    return diff if diff["rows"] <= INLINE_ROWS else None
+    diff = None
+    with suppress(ApiError, GitError):
+        if version := versions.get_version(pull, None, with_files=True):
+            difference = replace(difference_of(request, version, None), waits=False)
+            diff = shown_difference(request, difference, is_paged=False)
+    return diff if diff and diff["rows"] <= INLINE_ROWS else None
 
 
 @repo_page()
 def verdict(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """The two parts of a pull's page that say whether it can be merged; scripts load them again."""
     pull = get_pull(access.repo, number)
-    checks = verdict_or_none(pull, access)
     return render_repo_page(
         request,
         access,
         "_pull_parts",
         tab="pulls",
         pull=pull_record(pull, access),
-        verdict=checks,
-        strategies=strategies(checks),
-        is_author=access.principal.person_id == pull.thread.created_by_id,
+        **verdict_context(pull, access),
         merge_form=MergeForm(request, unbound=True, expected_head_sha=pull.head_sha or ""),
     )
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """A condition of a merge: the codes of the blockers (`apps/pulls/rules.py`) that it covers, its
     text when it is met, and its remedy when it is not.
     """
@@ -507,17 +422,14 @@ def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
     rows = []
     for condition in CONDITIONS:
         unmet = [blockers[code] for code in condition.codes if code in blockers]
-        rows.append(
-            {
-                "is_met": not unmet,
-                "text": " ".join(blocker.text for blocker in unmet)
-                if unmet
-                else met_text(condition, record),
-                "remedy": condition.remedy if unmet else "",
-                "paths": [path for blocker in unmet for path in blocker.conflict_paths or ()],
-                "is_approval": "approval_required" in condition.codes,
-            }
-        )
+        row = {
+            "is_met": not unmet,
+            "text": " ".join(blocker.text for blocker in unmet) or met_text(condition, record),
+            "remedy": condition.remedy if unmet else "",
+            "paths": [path for blocker in unmet for path in blocker.conflict_paths or ()],
+            "is_approval": "approval_required" in condition.codes,
+        }
+        rows.append(row)
     return {
         "conditions": rows,
         "writers_can_approve": writers_can_approve(readiness.approval),
@@ -533,7 +445,6 @@ def writers_can_approve(approval: Approval) -> bool:
 
 
 def met_text(condition: Condition, record: dict[str, Any]) -> str:
-    """The text of a condition that is met."""
     if "approval_required" in condition.codes and not record["is_protected"]:
         return f"No protection on {record['target_branch']}: no approval is required"
     if "approval_required" in condition.codes:

@@ -44,27 +44,25 @@ def body() -> SafeString:
 
 def operations(openapi: Part) -> Iterator[Part]:
     """The operations; one entry for the twins of a team's and a user's repository."""
-    twins = {
-        operation["operationId"]: f"{method.upper()} {path}"
+    by_name = {
+        operation["operationId"]: (f"{method.upper()} {path}", operation)
         for path, methods in openapi["paths"].items()
         for method, operation in methods.items()
     }
-    for path, methods in openapi["paths"].items():
-        for method, operation in methods.items():
-            name = operation["operationId"]
-            if "_user_" in name and name.replace("_user_", "_team_", 1) in twins:
-                continue
-            twin = twins.get(name.replace("_team_", "_user_", 1), "") if "_team_" in name else ""
-            yield {
-                "name": name,
-                "family": operation["tags"][0],
-                "addresses": [f"{method.upper()} {path}", *([twin] if twin else [])],
-                "summary": operation["summary"],
-                "description": operation["description"],
-                "parameters": [parameter(item) for item in operation.get("parameters", [])],
-                "body": kind_of(media(operation.get("requestBody", {}))),
-                "answers": list(answers(openapi, operation["responses"])),
-            }
+    for name, (address, operation) in by_name.items():
+        if "_user_" in name and name.replace("_user_", "_team_", 1) in by_name:
+            continue
+        twin = by_name.get(name.replace("_team_", "_user_", 1)) if "_team_" in name else None
+        yield {
+            "name": name,
+            "family": operation["tags"][0],
+            "addresses": [address, twin[0]] if twin else [address],
+            "summary": operation["summary"],
+            "description": operation["description"],
+            "parameters": [parameter(item) for item in operation.get("parameters", [])],
+            "body": kind_of(media(operation.get("requestBody", {}))),
+            "answers": list(answers(openapi, operation["responses"])),
+        }
 
 
 def parameter(described: Part) -> Part:
@@ -84,24 +82,21 @@ def answers(openapi: Part, responses: Part) -> Iterator[Part]:
     for status, answer in sorted(responses.items()):
         if "$ref" in answer:
             answer = openapi["components"]["responses"][answer["$ref"].rpartition("/")[2]]
-        codes = [] if status < "300" else answer.get("content", {}).get(JSON, {}).get("examples")
-        text = next(iter(answer.get("content", {})), "") if status < "300" else ""
-        yield {
-            "status": status,
-            "kind": kind_of(media(answer)) if status < "300" else {},
-            "media": "" if text == JSON else text,
-            "codes": [*(codes or [])],
-        }
+        content = answer.get("content", {})
+        if status < "300":
+            text = next(iter(content), "")
+            shown = {"kind": kind_of(media(answer)), "media": "" if text == JSON else text}
+        else:
+            shown = {"codes": [*content.get(JSON, {}).get("examples", {})]}
+        yield {"status": status, **shown}
 
 
 def media(part: Part) -> Part:
-    """The schema of a JSON body."""
     schema: Part = part.get("content", {}).get(JSON, {}).get("schema", {})
     return schema
 
 
 def record(name: str, schema: Part) -> Part:
-    """A record of the reference, from its schema."""
     needed = schema.get("required", [])
     fields = [
         {

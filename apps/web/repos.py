@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 
@@ -33,7 +32,7 @@ from apps.web.forms import (
     RepoSettings,
 )
 from apps.web.frame import render_repo_page, repo_context
-from apps.web.responses import PageRequest, page_number, page_of, parameter, redirect_to_path
+from apps.web.responses import PageRequest, page_of, parameter, redirect_to
 
 MOST_PROTECTIONS = 20
 """Protections in the sidebar of a repository."""
@@ -78,12 +77,9 @@ def code_context(request: PageRequest, access: RepoAccess) -> dict[str, Any]:
         location = find_location(request, access)
     except NotFound:
         return context
-    folder = read_entry(repo, location.commit, b"")
-    return {
-        **context,
-        "location": location,
-        "folder": folder_context(request, access, location, folder),
-    }
+    root = read_entry(repo, location.commit, b"")
+    folder = folder_context(request, access, location, root)
+    return {**context, "location": location, "folder": folder}
 
 
 @page(Level.PUBLIC)
@@ -99,44 +95,44 @@ def new_repo(request: PageRequest) -> HttpResponse:
     if owner and request.method != "POST":  # for a POST, the form shows the refusal
         owner = open_space(request.principal, owner).owner.path
     form = NewRepo(request, preselected=owner, visibility=Visibility.PRIVATE)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with form.refusals():
             values = dict(form.cleaned_data)
             space = open_space(request.principal, values.pop("owner"))
             repo = actions.create_repo(access=space, **values)
-            return redirect_to_path(f"/{repo.path}")
+            return redirect_to(f"/{repo.path}")
     return form.render_page(request, "new_repo")
 
 
-@repo_page(methods=FORM, throttle="forks")
+@repo_page(methods=FORM, throttle="forks", signed_in=False)
 def forks(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The forks that the caller may read, newest first, with a form that starts a fork."""
     repo, principal = access.repo, access.principal
-    page = page_of(request, page_number(request), list_forks(principal, repo))
+    page = page_of(request, list_forks(principal, repo))
     paths = Repo.objects.paths_known_to(principal, [fork.repo_id for fork in page["results"]])
     page["results"] = [{"fork": fork, "path": paths.get(fork.repo_id)} for fork in page["results"]]
     if not principal.is_signed_in:
         return render_repo_page(request, access, "forks", tab="code", page=page)
     form = NewFork(request, preselected=parameter(request, "owner"))
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with form.refusals():
             space = open_space(principal, form.cleaned_data["owner"])
             fork = actions.create_fork(access=access, into=space)
-            messages.success(request, f"Forking into {space.name} has started.")
-            return redirect_to_path(f"/{repo.path}/forks#fork-{fork.uuid}")
+            message = f"Forking into {space.name} has started."
+            return redirect_to(f"/{repo.path}/forks#fork-{fork.uuid}", request, message)
     return form.render_page(request, "forks", page=page, **repo_context(access, "code"))
 
 
-@repo_page(Level.ADMIN, methods=FORM, throttle="repos", signed_in=True)
+@repo_page(Level.ADMIN, methods=FORM, throttle="repos")
 def repo_settings(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The general settings: name, slug, description, visibility and default branch."""
     repo = access.repo
     names = ("name", "slug", "description", "visibility", "default_branch")
     form = RepoSettings(request, **{name: getattr(repo, name) for name in names})
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with form.refusals():
             actions.update_repo(access=access, **form.changes())
-            return redirect_to_settings(request, repo.path, "Repository saved.")
+            return redirect_to_settings(request, access, "Repository saved.")
         access = access.renewed()  # the header must not show refused values
     return show_settings(request, access, form)
 
@@ -148,7 +144,7 @@ def archive_repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
     with form.refusals():
         actions.update_repo(access=access, is_archived=archived)
         message = "archived" if archived else "unarchived"
-        return redirect_to_settings(request, access.repo.path, f"Repository {message}.")
+        return redirect_to_settings(request, access, f"Repository {message}.")
     return show_settings(request, access, form)
 
 
@@ -165,26 +161,23 @@ def settings_context(access: RepoAccess, part: str) -> dict[str, Any]:
 
 
 def redirect_to_settings(
-    request: PageRequest, path: str, message: str, below: str = ""
+    request: PageRequest, access: RepoAccess, message: str, below: str = ""
 ) -> HttpResponse:
-    """303 to a page of the settings, which shows the message."""
-    messages.success(request, message)
-    return redirect_to_path(f"/{path}/settings{below}")
+    return redirect_to(f"/{access.repo.path}/settings{below}", request, message)
 
 
-@repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
+@repo_page(Level.ADMIN, methods=FORM, throttle="protections")
 def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The protections, the branches that each matches now, and a form to add one."""
     repo = access.repo
     form = NewProtection(request, **defaults())
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with form.refusals():
             protection = actions.create_protection(access=access, **form.cleaned_data)
-            return redirect_to_settings(
-                request, repo.path, f"{protection.branch} is now protected.", "/protections"
-            )
+            message = f"{protection.branch} is now protected."
+            return redirect_to_settings(request, access, message, "/protections")
     branches = newest_branches(repo, MOST_BRANCHES)
-    page = page_of(request, page_number(request), list_protections(repo))
+    page = page_of(request, list_protections(repo))
     collaborators = Collaborators.of(repo, page["results"])
     page["results"] = [
         {
@@ -194,14 +187,9 @@ def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
         }
         for protection in page["results"]
     ]
+    newest = MOST_BRANCHES if len(branches) == MOST_BRANCHES else None
     context = settings_context(access, "protections")
-    return form.render_page(
-        request,
-        "protections",
-        page=page,
-        newest=MOST_BRANCHES if len(branches) == MOST_BRANCHES else None,
-        **context,
-    )
+    return form.render_page(request, "protections", page=page, newest=newest, **context)
 
 
 def matching_branches(protection: Protection, branches: list[str]) -> dict[str, Any]:
@@ -210,18 +198,16 @@ def matching_branches(protection: Protection, branches: list[str]) -> dict[str, 
     return {"matched": names[:MOST_MATCHED], "others": max(len(names) - MOST_MATCHED, 0)}
 
 
-@repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
+@repo_page(Level.ADMIN, methods=FORM, throttle="protections")
 def protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Change a protection: its pattern and its settings."""
     row = get_protection(access, uid)
-    values = {"branch": row.branch, **settings_of(row)}
-    form = EditProtection(request, **values)
-    if request.method == "POST" and form.is_valid():
+    form = EditProtection(request, branch=row.branch, **settings_of(row))
+    if form.is_valid():
         with form.refusals():
             actions.update_protection(access=access, protection=row, **form.changes())
-            return redirect_to_settings(
-                request, access.repo.path, f"Protection of {row.branch} saved.", "/protections"
-            )
+            message = f"Protection of {row.branch} saved."
+            return redirect_to_settings(request, access, message, "/protections")
         row.refresh_from_db()  # the header must not show refused values
     return show_protection(request, access, row, form)
 
@@ -244,13 +230,12 @@ def show_protection(
 
 
 def get_protection(access: RepoAccess, uid: UUID) -> Protection:
-    """The protection with this uuid; 404."""
     protection = get_object_or_404(access.repo.protections, uuid=uid)
     protection.repo = access.repo
     return protection
 
 
-@repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
+@repo_page(Level.ADMIN, methods=FORM, throttle="protections")
 def delete_protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Delete a protection. A GET asks for confirmation."""
     protection, form = get_protection(access, uid), PageForm(request)
@@ -258,7 +243,7 @@ def delete_protection(request: PageRequest, access: RepoAccess, uid: UUID) -> Ht
         with form.refusals():
             actions.delete_protection(access=access, protection=protection)
             message = f"{protection.branch} is no longer protected."
-            return redirect_to_settings(request, access.repo.path, message, "/protections")
+            return redirect_to_settings(request, access, message, "/protections")
     context = settings_context(access, "protections")
     return form.render_page(request, "delete_protection", protection=protection, **context)
 
@@ -271,14 +256,12 @@ def add_approver(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpRes
         with form.refusals():
             user = named_user(form.cleaned_data["username"])
             actions.add_approver(access=access, protection=protection, user=user)
-            below = f"/protections/{protection.uuid}"
-            return redirect_to_settings(
-                request, access.repo.path, f"{user.username} added as an approver.", below
-            )
+            message = f"{user.username} added as an approver."
+            return redirect_to_settings(request, access, message, f"/protections/{protection.uuid}")
     return show_protection(request, access, protection, form)
 
 
-@repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
+@repo_page(Level.ADMIN, methods=FORM, throttle="protections")
 def remove_approver(
     request: PageRequest, access: RepoAccess, uid: UUID, person: UUID
 ) -> HttpResponse:
@@ -289,12 +272,9 @@ def remove_approver(
     if request.method == "POST":
         with form.refusals():
             actions.remove_approver(access=access, approver=approver)
-            message, below = (
-                f"{approver.user.username} removed as an approver.",
-                f"/protections/{protection.uuid}",
-            )
-            return redirect_to_settings(request, access.repo.path, message, below)
-    context = settings_context(access, "protections")
+            message = f"{approver.user.username} removed as an approver."
+            return redirect_to_settings(request, access, message, f"/protections/{protection.uuid}")
+    context = {"protection": protection, "approver": approver}
     return form.render_page(
-        request, "remove_approver", protection=protection, approver=approver, **context
+        request, "remove_approver", **context, **settings_context(access, "protections")
     )

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
-from uuid import UUID
 
 from django.conf import settings
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import resolve_url
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from apps.accounts.models import User
+from apps.accounts.models import Theme, User
 from apps.accounts.principal import Principal
 from apps.core.errors import ApiError, plain_error
 from apps.core.pagination import Sliceable, count_parameter, slice_page, with_parameters
@@ -56,11 +56,11 @@ HIDDEN_FIELDS = {"expected_head_sha", "preview"}
 """Fields that a redisplayed form must send again, but that nobody has typed."""
 INITIAL_PREFIX = "initial-"
 """The prefix of the hidden inputs in which Django sends a form's initial values."""
+THEME = "theme"
+"""The cookie with the theme of a browser in which nobody is signed in."""
 
 
 class PageRequest(SiteRequest):
-    """A request to a page."""
-
     user: User
     """The person who is signed in; an AnonymousUser on public pages."""
     principal: Principal
@@ -69,20 +69,25 @@ class PageRequest(SiteRequest):
 
 
 def render_page(
-    request: HttpRequest, template: str, *, status: int = 200, **context: Any
+    request: HttpRequest,
+    template: str,
+    *,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+    **context: Any,
 ) -> HttpResponse:
     """Render `templates/web/<template>.html`."""
-    return render(request, f"web/{template}.html", context, status=status)
+    html = render_to_string(f"web/{template}.html", context, request)
+    return HttpResponse(html, status=status, headers=headers)
 
 
-def redirect_to(name: str, *args: object) -> HttpResponse:
-    """303 to a page by its name in `routes`, after a POST."""
-    return redirect_to_path(reverse(name, args=args))
-
-
-def redirect_to_path(path: str) -> HttpResponse:
-    """303 to a path: a reload then does not repeat the POST."""
-    return HttpResponseRedirect(path, status=303)
+def redirect_to(to: str, request: HttpRequest | None = None, message: str = "") -> HttpResponse:
+    """303 to a path, or to a page by its name in `routes`: a reload then does not repeat the POST.
+    With a request and a message, that page shows the message.
+    """
+    if request is not None:
+        messages.success(request, message)
+    return HttpResponseRedirect(resolve_url(to), status=303)
 
 
 def page_number(request: HttpRequest) -> int:
@@ -92,23 +97,24 @@ def page_number(request: HttpRequest) -> int:
 
 def page_of(
     request: HttpRequest,
-    number: int,
     rows: Sliceable,
     record: Callable[[Any], Any] | None = None,
     *,
+    number: int | None = None,
     size: int = PAGE_SIZE,
 ) -> dict[str, Any]:
     """A page of a list, with links to the next and the previous page. `record` makes the template's
-    item from a row.
+    item from a row. `number`: that of `?page=` by default; 422.
     """
+    number = number or page_number(request)
     items, more = slice_page(rows, number, size)
-    path = request.path
+    following, previous = (
+        f"{request.path}?{with_parameters(request.GET, page=number + step)}" for step in (1, -1)
+    )
     return {
         "results": [*(map(record, items) if record else items)],
-        "next": f"{path}?{with_parameters(request.GET, page=number + 1)}" if more else None,
-        "previous": f"{path}?{with_parameters(request.GET, page=number - 1)}"
-        if number > 1
-        else None,
+        "next": following if more else None,
+        "previous": previous if number > 1 else None,
     }
 
 
@@ -144,9 +150,8 @@ def set_cookie(
 
 
 def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
-    """302 to the sign-in page; for a POST, 401 with a page that shows the submitted texts.
-
-    The response is kept secret because the requested address, in `next`, may have a secret.
+    """302 to the sign-in page; for a POST, 401 with a page that shows the submitted texts. Both are
+    kept secret because the requested address, in `next`, may have a secret.
     """
     signin = f"{reverse('signin')}?next={quote(request.get_full_path())}"
     if request.method != "POST":
@@ -158,17 +163,18 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
     return keep_secret(page)
 
 
+def theme_of(request: HttpRequest) -> str:
+    """The theme of the person's account; if nobody is signed in, that of the cookie."""
+    user = getattr(request, "user", None)
+    if user is not None and user.is_authenticated:
+        return str(user.theme)
+    chosen = request.COOKIES.get(THEME, "")
+    return chosen if chosen in {*Theme} else Theme.SYSTEM
+
+
 def parameter(request: HttpRequest, name: str) -> str:
     """The value of this name in the form or else in the query; "" for none."""
     return str(request.POST.get(name) or request.GET.get(name, ""))
-
-
-def parse_uuid(text: str) -> UUID:
-    """The uuid in a text; for any other text the nil uuid, which no row has."""
-    try:
-        return UUID(text)
-    except ValueError:
-        return UUID(int=0)
 
 
 def typed_values(request: HttpRequest) -> dict[str, str]:
@@ -181,7 +187,6 @@ def typed_values(request: HttpRequest) -> dict[str, str]:
 
 
 def labelled(sent: dict[str, str]) -> dict[str, str]:
-    """Typed values by the label of their field."""
     values = {name: text for name, text in sent.items() if name not in HIDDEN_FIELDS}
     return {name.replace("_", " ").capitalize(): text for name, text in values.items()}
 
@@ -199,28 +204,24 @@ def unsaved_values(request: HttpRequest, error: ApiError) -> dict[str, str]:
 def render_error(
     request: HttpRequest, error: ApiError, *, keeps_texts: bool = False
 ) -> HttpResponse:
-    """The page of an error, with its status and headers.
-
-    `keeps_texts`: for a POST, also show the typed values that would be lost.
-    """
+    """The page of an error. `keeps_texts`: for a POST, with the typed values that would be lost."""
     unsaved = unsaved_values(request, error) if keeps_texts and request.method == "POST" else {}
     if error.status in WITHOUT_DATABASE:
         context = {"id": getattr(request, "id", ""), "is_full": error.code == "storage_full"}
         html = render_to_string(f"web/{error.status}.html", context)
-        response = HttpResponse(html, status=error.status)
+        response = HttpResponse(html, status=error.status, headers=error.headers)
     else:
         response = render_page(
             request,
             "error",
             status=error.status,
+            headers=error.headers,
             code=error.status,
             title=TITLES.get(error.status, TITLES[400]),
             text=error_text(error),
             seconds=error.headers.get("Retry-After"),
             sent=labelled(unsaved),
         )
-    for name, value in error.headers.items():
-        response[name] = value
     return keep_secret(response)
 
 

@@ -6,9 +6,7 @@ from django.urls import path
 
 from apps.web import (
     activity,
-    branches,
     commits,
-    compare,
     files,
     home,
     pulls,
@@ -19,7 +17,6 @@ from apps.web import (
     signin,
     teams,
     threads,
-    users,
 )
 
 urlpatterns = [
@@ -31,8 +28,8 @@ urlpatterns = [
     path("pulls", home.own_pulls, name="own-pulls"),
     path("activity", activity.activity, name="activity"),
     path("search", search.search, name="search"),
-    path("avatars/users/<uid:uid>.svg", users.avatar),
-    path("avatars/teams/<uid:uid>.svg", users.avatar),
+    path("avatars/users/<uid:uid>.svg", teams.avatar),
+    path("avatars/teams/<uid:uid>.svg", teams.avatar),
     path("signin", signin.signin, name="signin"),
     path("signup", signin.signup, name="signup"),
     path("signout", signin.signout, name="signout"),
@@ -59,10 +56,12 @@ urlpatterns = [
     path("teams/<team_slug:team_slug>/~members/<username:member>/remove", teams.remove_member),
     path("teams/<team_slug:team_slug>/~settings", teams.team_settings),
     path("teams/<team_slug:team_slug>/~settings/active", teams.deactivate_team),
-    path("users/<username:username>", users.user),
+    path("users/<username:username>", teams.user),
 ]
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     below = f"{owner}/<repo_slug:repo_slug>"
+    protection = f"{below}/settings/protections/<uid:uid>"
+    reply = f"{below}/threads/<number:number>/replies/<number:to>"
     urlpatterns += [
         path(f"{below}.git", repos.clone_address),
         path(below, repos.repo),
@@ -70,22 +69,19 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{below}/settings", repos.repo_settings),
         path(f"{below}/settings/archive", repos.archive_repo),
         path(f"{below}/settings/protections", repos.protections),
-        path(f"{below}/settings/protections/<uid:uid>", repos.protection),
-        path(f"{below}/settings/protections/<uid:uid>/delete", repos.delete_protection),
-        path(f"{below}/settings/protections/<uid:uid>/approvers", repos.add_approver),
-        path(
-            f"{below}/settings/protections/<uid:uid>/approvers/<uid:person>/remove",
-            repos.remove_approver,
-        ),
+        path(protection, repos.protection),
+        path(f"{protection}/delete", repos.delete_protection),
+        path(f"{protection}/approvers", repos.add_approver),
+        path(f"{protection}/approvers/<uid:person>/remove", repos.remove_approver),
         path(f"{below}/activity", activity.repo_activity),
         path(f"{below}/files", files.files),
         path(f"{below}/files/<tree_path:path>", files.files),
         path(f"{below}/raw/<tree_path:path>", files.raw),
         path(f"{below}/commits", commits.commits),
         path(f"{below}/commits/<segment:sha>", commits.commit),
-        path(f"{below}/branches", branches.branches),
-        path(f"{below}/tags", branches.tags),
-        path(f"{below}/compare", compare.compare),
+        path(f"{below}/branches", commits.branches),
+        path(f"{below}/tags", commits.tags),
+        path(f"{below}/compare", commits.compare),
         path(f"{below}/pulls", pulls.pulls),
         path(f"{below}/pulls/new", pulls.new_pull),
         path(f"{below}/pulls/<number:number>", pulls.pull),
@@ -103,11 +99,9 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{below}/threads/<number:number>/delete", threads.delete_thread),
         path(f"{below}/threads/<number:number>/versions", threads.thread_versions),
         path(f"{below}/threads/<number:number>/replies", threads.reply),
-        path(f"{below}/threads/<number:number>/replies/<number:to>", threads.reply_link),
-        path(f"{below}/threads/<number:number>/replies/<number:to>/reply", threads.reply),
-        path(f"{below}/threads/<number:number>/replies/<number:to>/edit", threads.edit_reply),
-        path(f"{below}/threads/<number:number>/replies/<number:to>/delete", threads.delete_reply),
-        path(
-            f"{below}/threads/<number:number>/replies/<number:to>/versions", threads.reply_versions
-        ),
+        path(reply, threads.reply_link),
+        path(f"{reply}/reply", threads.reply),
+        path(f"{reply}/edit", threads.edit_reply),
+        path(f"{reply}/delete", threads.delete_reply),
+        path(f"{reply}/versions", threads.reply_versions),
     ]

@@ -22,10 +22,8 @@ from apps.threads.models import LISTED, THREAD_ROW, Thread, ThreadKind
 from apps.threads.pagination import CrossRepoList, cursor_of, read_cursor
 from apps.threads.serializers import thread_record
 from apps.web.decorators import page
-from apps.web.responses import PAGE_SIZE, PageRequest, page_number, page_of, render_page
+from apps.web.responses import PAGE_SIZE, PageRequest, page_of, render_page
 
-QUERY_MAX = 200
-"""Characters of a query."""
 Page = dict[str, Any]
 
 
@@ -34,7 +32,7 @@ class SearchForm(forms.Form):
 
     q = forms.CharField(
         label="Search",
-        max_length=QUERY_MAX,
+        max_length=200,
         required=False,
         widget=forms.TextInput(attrs={"type": "search", "autocomplete": "off"}),
     )
@@ -66,19 +64,16 @@ def search(request: PageRequest) -> HttpResponse:
 
 
 def repos(request: PageRequest, text: str) -> Page:
-    """By name, address or description."""
     rows = with_open_pulls(list_readable_repos(request.principal))
-    return page_of(request, page_number(request), rows.search(text) if text else rows)
+    return page_of(request, rows.search(text) if text else rows)
 
 
 def users(request: PageRequest, text: str) -> Page:
-    """By username or display name."""
     rows = list_users(request.principal)
-    return page_of(request, page_number(request), rows.search(text) if text else rows)
+    return page_of(request, rows.search(text) if text else rows)
 
 
 def pulls(request: PageRequest, text: str) -> Page:
-    """By title."""
     rows: Any = Pull.objects.filter(thread__kind=ThreadKind.PULL.value)
     page = find_by_title(
         request, text, CrossRepoPullFilterSet, rows, [*PULL_ROW.values()], "thread__"
@@ -88,7 +83,6 @@ def pulls(request: PageRequest, text: str) -> Page:
 
 
 def threads(request: PageRequest, text: str) -> Page:
-    """By title, without those of pulls."""
     rows: Any = Thread.objects.filter(LISTED)
     page = find_by_title(request, text, CrossRepoThreadFilterSet, rows, [*THREAD_ROW.values()])
     records = [thread_record(row.values, row.repo, "") for row in page["results"]]

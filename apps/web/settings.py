@@ -23,6 +23,7 @@ from apps.web.decorators import FORM, page
 from apps.web.forms import WRONG_CURRENT, Account, Appearance, NewInvite, NewToken, PageForm
 from apps.web.mail import send_confirmation
 from apps.web.responses import (
+    THEME,
     PageRequest,
     keep_secret,
     page_number,
@@ -30,22 +31,20 @@ from apps.web.responses import (
     parameter,
     redirect_to,
     render_page,
+    set_cookie,
+    theme_of,
 )
-from apps.web.theme import remember_theme, theme_of
 
 
 @page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
 def account(request: PageRequest) -> HttpResponse:
     """The account. Changing the e-mail address needs the password, because mail to the address can
-    reset it.
-
-    Fields that the person did not change stay unchanged, even if the page is outdated. A new
-    address takes effect when the link in its mail is opened; removing the address, at once.
+    reset it. A new address takes effect when the link in its mail is opened; removing it, at once.
     """
     user = request.user
     values = {"display_name": user.display_name, "email": user.email, "wants_mail": user.wants_mail}
     form = Account(request, **values)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         changed = {name: form.cleaned_data[name] for name in form.changed_data}
         email = changed.pop("email", user.email)
         changed.pop("current", None)
@@ -57,29 +56,31 @@ def account(request: PageRequest) -> HttpResponse:
                 check_email(email)
                 gone = "" if moved and not email else None
                 actions.update_user(principal=request.principal, user=user, email=gone, **changed)
-                messages.success(request, "Account saved.")
+                response = redirect_to("settings", request, "Account saved.")
                 if moved and email:
                     messages.success(request, send_confirmation(user, email))
-                return redirect_to("settings")
+                return response
     return form.render_page(request, "settings")
 
 
 @page(Level.PUBLIC, methods=FORM, throttle="users")
 def appearance(request: PageRequest) -> HttpResponse:
-    """Theme and shortcuts. Both are saved in the account, and the theme also in a cookie for when
-    nobody is signed in.
-    """
+    """Theme and shortcuts, in the account; the theme also in a cookie, for after signing out."""
     values: dict[str, Any] = {"theme": theme_of(request)}
     if request.principal.is_signed_in:
         values["has_shortcuts"] = request.user.has_shortcuts
     form = Appearance(request, **values)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with form.refusals():
             chosen = {**form.cleaned_data, "theme": Theme(form.cleaned_data["theme"])}
             if request.principal.is_signed_in:
                 actions.update_user(principal=request.principal, user=request.user, **chosen)
-            messages.success(request, "Saved.")
-            return remember_theme(redirect_to("appearance"), chosen["theme"])
+            response = redirect_to("appearance", request, "Saved.")
+            if chosen["theme"] is Theme.SYSTEM:
+                response.delete_cookie(THEME, samesite="Lax")
+            else:
+                set_cookie(response, THEME, chosen["theme"], 365 * 86400)
+            return response
     return form.render_page(request, "appearance")
 
 
@@ -91,8 +92,7 @@ def confirm_email(request: PageRequest) -> HttpResponse:
     if request.method == "POST":
         with form.refusals():
             actions.confirm_email(principal=request.principal, proof=proof)
-            messages.success(request, "E-mail address confirmed.")
-            return redirect_to("settings")
+            return redirect_to("settings", request, "E-mail address confirmed.")
     return keep_secret(form.render_page(request, "confirm_email", email=email, token=proof))
 
 
@@ -115,12 +115,12 @@ def unsubscribe(request: PageRequest) -> HttpResponse:
 def tokens(request: PageRequest) -> HttpResponse:
     """The tokens. The response to the POST shows a new token: only its hash is stored."""
     number, form, text = page_number(request), NewToken(request), ""
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with form.refusals():
             _, text = actions.create_token(
                 principal=request.principal, owner=request.user, **form.cleaned_data
             )
-    page = page_of(request, number, list_tokens(request.user), token_row)
+    page = page_of(request, list_tokens(request.user), token_row, number=number)
     answer = render_page(
         request,
         "tokens",
@@ -139,13 +139,11 @@ def revoke_token(request: PageRequest, uid: UUID) -> HttpResponse:
     token = get_object_or_404(list_tokens(request.user), uuid=uid)
     if request.method == "POST":
         actions.revoke_token(principal=request.principal, token=token)
-        messages.success(request, f"Token {token.name} revoked.")
-        return redirect_to("tokens")
+        return redirect_to("tokens", request, f"Token {token.name} revoked.")
     return render_page(request, "revoke_token", **token_row(token))
 
 
 def token_row(token: ApiToken) -> dict[str, Any]:
-    """An item of the list of tokens."""
     return {"token": token, "state": token_status(token)}
 
 
@@ -154,13 +152,11 @@ def invites(request: PageRequest) -> HttpResponse:
     """The person's invites with their links; staff sees those of others in the admin."""
     check_invites_open(request.principal)
     form = NewInvite(request)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with form.refusals():
             actions.create_invite(principal=request.principal, **form.cleaned_data)
-            messages.success(request, "Invite created. Copy its link and send it.")
-            return redirect_to("invites")
-    rows = own_invites(request)
-    page = page_of(request, page_number(request), rows, invite_row)
+            return redirect_to("invites", request, "Invite created. Copy its link and send it.")
+    page = page_of(request, own_invites(request), invite_row)
     return keep_secret(form.render_page(request, "invites", page=page))
 
 
@@ -171,13 +167,11 @@ def delete_invite(request: PageRequest, uid: UUID) -> HttpResponse:
     invite = get_object_or_404(own_invites(request), uuid=uid)
     if request.method == "POST":
         actions.delete_invite(principal=request.principal, invite=invite)
-        messages.success(request, "Invite deleted.")
-        return redirect_to("invites")
+        return redirect_to("invites", request, "Invite deleted.")
     return keep_secret(render_page(request, "delete_invite", invite=invite))
 
 
 def own_invites(request: PageRequest) -> InviteQuerySet:
-    """The invites that the person has created, without deleted ones."""
     return list_invites(request.principal).filter(created_by=request.user)
 
 

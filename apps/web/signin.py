@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
 from django.core import signing
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.crypto import get_random_string
@@ -21,23 +22,14 @@ from apps.site.kinds import RateScope
 from apps.site.limits import throttle_account
 from apps.site.models import SiteSettings
 from apps.web.decorators import FORM, POST, page
-from apps.web.forms import (
-    WRONG_CURRENT,
-    ChangePassword,
-    NewPassword,
-    PasswordReset,
-    SignIn,
-    SignUp,
-)
+from apps.web.forms import WRONG_CURRENT, ChangePassword, NewPassword, PasswordReset, SignIn, SignUp
 from apps.web.mail import send_confirmation, send_reset
 from apps.web.responses import (
     PageRequest,
     ask_to_sign_in,
     keep_secret,
     parameter,
-    parse_uuid,
     redirect_to,
-    redirect_to_path,
     render_page,
     safe_path,
     set_cookie,
@@ -53,18 +45,18 @@ KNOWN_SECONDS = 365 * 86400
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
 def signin(request: PageRequest) -> HttpResponse:
-    """Sign in. A person who is signed in already is told, not redirected: redirects could loop.
-
-    The page is kept secret because `next` may have a secret.
-    """
+    """Sign in. A person who is signed in already is told, not redirected: redirects could loop."""
     form = SignIn(request)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with form.refusals():
-            throttle_sign_in(request, form.cleaned_data["username"])
+            # Others can use up the attempts of an account from any number of addresses, so each
+            # browser in which its person has signed in before has attempts of its own.
+            username = form.cleaned_data["username"]
+            throttle_account(username, browser_id(request, username))
             user = authenticate(request, **form.cleaned_data)
             if user is not None:
                 start_session(request, user)
-                redirect = redirect_to_path(safe_path(request.POST.get("next", "")))
+                redirect = redirect_to(safe_path(request.POST.get("next", "")))
                 return remember_browser(request, redirect, user)
             form.add_error(None, WRONG)
     goal = safe_path(parameter(request, "next"))
@@ -74,18 +66,14 @@ def signin(request: PageRequest) -> HttpResponse:
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.SIGNUP)
 def signup(request: PageRequest) -> HttpResponse:
-    """Sign up, if the settings of the site allow it; otherwise the page says why not.
-
-    If that changes while somebody is typing, the form shows the refusal and keeps the values.
-    """
+    """Sign up, if the settings of the site allow it; or else say why not."""
     form, invite = SignUp(request), None
     if request.method == "POST" and not request.user.is_authenticated:
         with form.refusals():
             invite = find_invite(request)
             if form.is_valid():
-                values = {
-                    name: form.cleaned_data[name] for name in ("username", "email", "password")
-                }
+                values = {**form.cleaned_data}
+                del values["again"]
                 user = actions.sign_up(principal=ANONYMOUS, invite=invite, **values)
                 start_session(request, user)
                 messages.success(request, send_confirmation(user, values["email"]))
@@ -102,10 +90,10 @@ def find_invite(request: PageRequest) -> Invite | None:
     text = parameter(request, "invite")
     if not text:
         return None
-    invite = Invite.objects.not_deleted().filter(uuid=parse_uuid(text)).first()
-    if invite is None:
-        raise NotFound("not_found", "This invite does not exist.")
-    return invite
+    try:
+        return Invite.objects.not_deleted().get(uuid=text)
+    except (Invite.DoesNotExist, ValidationError):
+        raise NotFound("not_found", "This invite does not exist.") from None
 
 
 def start_session(request: PageRequest, user: User) -> None:
@@ -124,10 +112,7 @@ def end_session(request: PageRequest) -> None:
 
 @page(Level.PUBLIC, methods=POST)
 def signout(request: PageRequest) -> HttpResponse:
-    """End the session; the browser clears its cache.
-
-    Drafts (`"storage"`) stay: they are stored per account, for the next sign-in.
-    """
+    """End the session. The browser clears its cache but not its drafts (`"storage"`)."""
     end_session(request)
     response = redirect_to("home")
     response["Clear-Site-Data"] = '"cache"'
@@ -148,13 +133,14 @@ def admin_signin(request: PageRequest) -> HttpResponse:
 def password(request: PageRequest) -> HttpResponse:
     """Change the password. It ends all other sessions: each has a hash of the old password."""
     form = ChangePassword(request)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         if not request.user.check_password(form.cleaned_data["current"]):
             form.add_error("current", WRONG_CURRENT)
         elif set_password(form, request.principal):
             update_session_auth_hash(request, request.user)
-            messages.success(request, "Password changed. Your other sessions have ended.")
-            return redirect_to("password")
+            return redirect_to(
+                "password", request, "Password changed. Your other sessions have ended."
+            )
     return form.render_page(request, "password")
 
 
@@ -162,7 +148,7 @@ def password(request: PageRequest) -> HttpResponse:
 def reset(request: PageRequest) -> HttpResponse:
     """Send a link to reset the password. The response is the same if no account has the address."""
     form = PasswordReset(request)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         send_reset(form.cleaned_data["email"])
         return redirect_to("reset-sent")
     return form.render_page(request, "reset")
@@ -170,7 +156,6 @@ def reset(request: PageRequest) -> HttpResponse:
 
 @page(Level.PUBLIC)
 def reset_sent(request: PageRequest) -> HttpResponse:
-    """Confirms that a link was sent, and says what to do."""
     return render_page(request, "reset_sent")
 
 
@@ -183,7 +168,7 @@ def new_password(request: PageRequest) -> HttpResponse:
     """
     proof = parameter(request, "token")
     user, form = person_of_reset(proof), NewPassword(request)
-    if request.method == "POST" and form.is_valid() and set_password(form, Principal(user)):
+    if form.is_valid() and set_password(form, Principal(user)):
         messages.success(request, "Password changed. Sign in with it.")
         return remember_browser(request, redirect_to("signin"), user)
     return keep_secret(form.render_page(request, "new_password", token=proof))
@@ -203,15 +188,6 @@ def remember_browser(request: HttpRequest, response: HttpResponse, user: User) -
     value = signing.dumps([user.username_key, mark], salt=KNOWN_SALT)
     set_cookie(response, KNOWN_BROWSER, value, KNOWN_SECONDS, path=reverse("signin"))
     return response
-
-
-def throttle_sign_in(request: HttpRequest, username: str) -> None:
-    """Count an attempt to sign in to an account, existing or not; 429.
-
-    Others can use up the attempts of an account from any number of addresses. Each browser in which
-    its person has signed in before, known by a signed cookie, therefore has attempts of its own.
-    """
-    throttle_account(username, browser_id(request, username))
 
 
 def browser_id(request: HttpRequest, username: str) -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import messages
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 
 from apps.core.access import Level
-from apps.core.errors import Invalid
 from apps.core.statements import values_of
 from apps.pulls.queries import get_pull
 from apps.repos.access import RepoAccess
@@ -19,16 +17,13 @@ from apps.threads.queries import (
     Participants,
     get_reply,
     get_thread,
-    index_of,
-    list_replies,
     list_reply_versions,
     list_thread_versions,
     list_threads,
 )
 from apps.threads.rules import KINDS, check_creator
-from apps.threads.serializers import reply_record, thread_record
+from apps.threads.serializers import thread_record
 from apps.web.conversations import (
-    REPLIES,
     REPLY_KINDS,
     EditReply,
     EditThread,
@@ -36,15 +31,16 @@ from apps.web.conversations import (
     ThreadFilters,
     ThreadForm,
     address_of,
-    name_parents,
     on_page,
+    page_of_replies,
+    page_of_reply,
     with_html,
 )
 from apps.web.decorators import FORM, repo_page
 from apps.web.forms import PageForm
 from apps.web.frame import render_repo_page, repo_context
 from apps.web.pulls import show_pull
-from apps.web.responses import PageRequest, page_number, page_of, redirect_to_path
+from apps.web.responses import PageRequest, page_number, page_of, redirect_to
 
 MOST_PARTICIPANTS = 30
 
@@ -52,31 +48,21 @@ MOST_PARTICIPANTS = 30
 @repo_page()
 def threads(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The list of threads, with a form that filters it."""
-    number, form = page_number(request), ThreadFilters(request.GET)
-    chosen, rows = form.filters, list_threads(access.repo)
-    filters = ThreadFilterSet(chosen, queryset=Thread.objects.all(), request=request)
-    if chosen:
-        if filters.errors:
-            raise Invalid("validation_failed", "Unknown filter value.")
-        rows = filters.filter_queryset(rows)
-    page = page_of(request, number, rows, lambda row: record_of(row, access))
-    return render_repo_page(
-        request, access, "threads", tab="threads", page=page, form=form, is_filtered=bool(chosen)
-    )
+    form, rows = ThreadFilters(request.GET), list_threads(access.repo)
+    if form.filters:
+        rows = form.apply(ThreadFilterSet, request, Thread.objects.all(), rows)
+    page = page_of(request, rows, lambda row: thread_record(row, access.repo, ""))
+    return render_repo_page(request, access, "threads", tab="threads", page=page, form=form)
 
 
-def record_of(row: Any, access: RepoAccess) -> dict[str, Any]:
-    return thread_record(row, access.repo, "")
-
-
-@repo_page(methods=FORM, throttle="threads", signed_in=True)
+@repo_page(methods=FORM, throttle="threads")
 def new_thread(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """Open a thread."""
     form = ThreadForm(request, kind=KINDS[0])
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with form.refusals():
             thread = actions.create_thread(access=access, **form.cleaned_data)
-            return redirect_to_path(address_of(access, thread))
+            return redirect_to(address_of(access, thread))
     return form.render_page(request, "new_thread", **repo_context(access, "threads"))
 
 
@@ -99,23 +85,11 @@ def show_thread(
 ) -> HttpResponse:
     """The page of a thread; `answered`: the reply that its form replies to."""
     context = repo_context(access, "threads")
-    page = page_of(
-        request,
-        number,
-        list_replies(thread),
-        lambda row: reply_record(row, thread.number),
-        size=REPLIES,
-    )
-    record = record_of(values_of(thread, THREAD_ROW), access)
-    with_html(
-        request,
-        access,
-        [record, *page["results"]],
-        Thread.objects,
-        Reply.objects,
-        address=on_page(address_of(access, thread), number),
-    )
-    name_parents(page["results"])
+    page = page_of_replies(request, thread, number)
+    record = thread_record(values_of(thread, THREAD_ROW), access.repo, "")
+    here = on_page(address_of(access, thread), number)
+    records = [record, *page["results"]]
+    with_html(request, access, records, Thread.objects, Reply.objects, address=here)
     return form.render_page(
         request,
         "thread",
@@ -128,23 +102,21 @@ def show_thread(
     )
 
 
-@repo_page(methods=FORM, throttle="threads", signed_in=True)
+@repo_page(methods=FORM, throttle="threads")
 def edit_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Change a thread; for its author and for people with write access."""
     thread = get_thread(access.repo, number)
     access.require_author_or(Level.WRITE, thread.created_by_id, "thread")
-    values = {name: getattr(thread, name) for name in EditThread.base_fields}
-    form = EditThread(request, **values)
-    if request.method == "POST" and form.is_valid():
+    form = EditThread(request, **{name: getattr(thread, name) for name in EditThread.base_fields})
+    if form.is_valid():
         with form.refusals():
             actions.update_thread(access=access, thread=thread, **form.changes())
-            return redirect_to_path(address_of(access, thread))
-    return form.render_page(
-        request, "edit_thread", thread=thread, **repo_context(access, "threads")
-    )
+            return redirect_to(address_of(access, thread))
+    context = {"thread": thread, **repo_context(access, "threads")}
+    return form.render_page(request, "edit_thread", **context)
 
 
-@repo_page(methods=FORM, throttle="threads", signed_in=True)
+@repo_page(methods=FORM, throttle="threads")
 def delete_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Delete a thread, for good. A GET asks for confirmation."""
     thread, form = get_thread(access.repo, number), PageForm(request)
@@ -152,45 +124,41 @@ def delete_thread(request: PageRequest, access: RepoAccess, number: int) -> Http
     if request.method == "POST":
         with form.refusals():
             actions.delete_thread(access=access, thread=thread)
-            messages.success(request, f"Thread #{number} deleted.")
-            return redirect_to_path(f"/{access.repo.path}/threads")
-    return form.render_page(
-        request, "delete_thread", thread=thread, **repo_context(access, "threads")
-    )
+            message = f"Thread #{number} deleted."
+            return redirect_to(f"/{access.repo.path}/threads", request, message)
+    context = {"thread": thread, **repo_context(access, "threads")}
+    return form.render_page(request, "delete_thread", **context)
 
 
 @repo_page()
 def thread_versions(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """The versions of a thread, newest first."""
     thread = get_thread(access.repo, number)
-    rows = list_thread_versions(thread).reverse()
-    page = page_of(request, page_number(request), rows, dict)
+    rows, back = list_thread_versions(thread), address_of(access, thread)
+    return show_versions(request, access, rows, f"{thread.title} #{number}", back)
+
+
+def show_versions(
+    request: PageRequest, access: RepoAccess, rows: Any, of: str, back: str
+) -> HttpResponse:
+    """The page of versions of a thread or reply; `of` names it, `back` is its address."""
+    page = page_of(request, rows.reverse(), dict)
     with_html(request, access, page["results"])
-    return render_repo_page(
-        request,
-        access,
-        "versions",
-        tab="threads",
-        page=page,
-        of=f"{thread.title} #{number}",
-        back=address_of(access, thread),
-    )
+    return render_repo_page(request, access, "versions", tab="threads", page=page, of=of, back=back)
 
 
-@repo_page(methods=FORM, throttle="threads", signed_in=True)
+@repo_page(methods=FORM, throttle="threads")
 def reply(request: PageRequest, access: RepoAccess, number: int, to: int = 0) -> HttpResponse:
-    """Reply to a thread, or to the reply `to`. A form with errors is shown on the page of the
-    thread or of its pull.
-    """
+    """Reply to a thread, or to the reply `to`; the form is on the thread's or pull's page."""
     thread = get_thread(access.repo, number)
     answered = get_live_reply(thread, to) if to else None
     form = ReplyForm(request, kind=REPLY_KINDS[0])
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with form.refusals():
             reply = actions.create_reply(
                 access=access, thread=thread, parent_reply_number=to or None, **form.cleaned_data
             )
-            return redirect_to_path(address_of_reply(access, reply))
+            return redirect_to(address_of_reply(access, reply))
     page = page_of_reply(answered) if answered else page_number(request)
     if thread.is_companion:
         pull = get_pull(access.repo, number)
@@ -199,7 +167,6 @@ def reply(request: PageRequest, access: RepoAccess, number: int, to: int = 0) ->
 
 
 def get_live_reply(thread: Thread, number: int) -> Reply:
-    """A reply that is not deleted; 404."""
     reply = get_reply(thread, number, shown=True)
     if reply.is_deleted:
         raise Http404
@@ -213,44 +180,34 @@ def reply_link(request: PageRequest, access: RepoAccess, number: int, to: int) -
     return HttpResponseRedirect(address_of_reply(access, reply))
 
 
-def page_of_reply(reply: Reply) -> int:
-    """The page of the thread that has the reply, from 1. A query if there can be several."""
-    if reply.thread.last_reply_number <= REPLIES:
-        return 1
-    return index_of(reply) // REPLIES + 1
-
-
 def address_of_reply(access: RepoAccess, reply: Reply) -> str:
-    """The address of the reply on its page of the thread."""
     page = on_page(address_of(access, reply.thread), page_of_reply(reply))
     return f"{page}#reply-{reply.number}"
 
 
-@repo_page(methods=FORM, throttle="threads", signed_in=True)
+@repo_page(methods=FORM, throttle="threads")
 def edit_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
     """Change a reply; for its author. The old text stays as a version."""
     reply = get_own_reply(access, number, to)
     form = EditReply(request, kind=reply.kind, status=reply.status, body=reply.body)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         with form.refusals():
             actions.update_reply(access=access, reply=reply, **form.changes())
-            return redirect_to_path(address_of_reply(access, reply))
-    return form.render_page(
-        request, "edit_reply", reply=reply, kinds=REPLY_KINDS, **repo_context(access, "threads")
-    )
+            return redirect_to(address_of_reply(access, reply))
+    context = {"reply": reply, "kinds": REPLY_KINDS, **repo_context(access, "threads")}
+    return form.render_page(request, "edit_reply", **context)
 
 
-@repo_page(methods=FORM, throttle="threads", signed_in=True)
+@repo_page(methods=FORM, throttle="threads")
 def delete_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
     """Delete a reply, for good; replies to it stay. A GET asks for confirmation."""
-    reply = get_own_reply(access, number, to)
-    form = PageForm(request)
+    reply, form = get_own_reply(access, number, to), PageForm(request)
     if request.method == "POST":
         with form.refusals():
             actions.delete_reply(access=access, reply=reply)
-            messages.success(request, f"Reply {to} deleted.")
             here, below = address_of_reply(access, reply), reply.live_descendants
-            return redirect_to_path(here if below else address_of(access, reply.thread))
+            back = here if below else address_of(access, reply.thread)
+            return redirect_to(back, request, f"Reply {to} deleted.")
     return form.render_page(request, "delete_reply", reply=reply, **repo_context(access, "threads"))
 
 
@@ -267,17 +224,7 @@ def reply_versions(request: PageRequest, access: RepoAccess, number: int, to: in
     reply = get_reply(get_thread(access.repo, number), to, shown=False)
     if reply.is_deleted and not access.principal.is_staff:
         raise Http404
-    rows = list_reply_versions(reply).reverse()
-    page = page_of(request, page_number(request), rows, dict)
-    with_html(request, access, page["results"])
-    return render_repo_page(
-        request,
-        access,
-        "versions",
-        tab="threads",
-        page=page,
-        of=f"reply {to} in {reply.thread.title} #{number}",
-        back=address_of_reply(access, reply)
-        if reply.is_shown
-        else address_of(access, reply.thread),
-    )
+    thread, rows = reply.thread, list_reply_versions(reply)
+    back = address_of_reply(access, reply) if reply.is_shown else address_of(access, thread)
+    of = f"reply {to} in {thread.title} #{number}"
+    return show_versions(request, access, rows, of, back)

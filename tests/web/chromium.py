@@ -5,8 +5,6 @@ page therefore uses a server in another process, and `chromium` is a fixture of 
 the whole run.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

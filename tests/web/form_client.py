@@ -1,10 +1,9 @@
 """A client for the pages of a real server. It keeps cookies and fills in forms."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 from http.cookies import SimpleCookie
+from typing import Self
 from urllib.parse import urlencode, urlsplit
 
 from tests.server import Server
@@ -21,10 +20,10 @@ class FormClient:
         self.status = 0
         self.location = self.html = ""
 
-    def get(self, path: str) -> FormClient:
+    def get(self, path: str) -> Self:
         return self.ask("GET", path)
 
-    def send(self, path: str, /, **fields: str) -> FormClient:
+    def send(self, path: str, /, **fields: str) -> Self:
         """Get the page, fill in its last form, and submit it."""
         self.get(path)
         form = re.findall(r"<form.*?</form>", self.html, re.DOTALL)[-1]
@@ -33,7 +32,7 @@ class FormClient:
         known = {name: unescape(value) for name, value in hidden}
         return self.ask("POST", target[1] if target else path, {**known, **fields})
 
-    def ask(self, method: str, path: str, fields: dict[str, str] | None = None) -> FormClient:
+    def ask(self, method: str, path: str, fields: dict[str, str] | None = None) -> Self:
         parts = urlsplit(path)
         connection = self.server.connect()
         headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}

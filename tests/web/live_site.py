@@ -1,17 +1,16 @@
 """A server with a repository and a browser, for tests of scripts in open pages."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from playwright.sync_api import Browser, Page, StorageState, expect
 
 from tests.server import Remote, Server
-from tests.web.chromium import new_page
+from tests.web.chromium import chromium, new_page
 from tests.web.page_client import PASSWORD
 
 DATA = f"""
@@ -80,6 +79,27 @@ class Site:
             page.goto(f"/{REPO}{path}")
             yield page
 
+    @contextmanager
+    def live(self, replies: int = 1) -> Iterator[tuple[Page, int]]:
+        """A window of ada's with a new thread, whose page is live, and the number of the thread."""
+        number = self.thread(replies)
+        with self.open(f"/threads/{number}") as page:
+            expect_live(page)
+            yield page, number
+
+
+@pytest.fixture(scope="module")
+def site(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    new_server: Callable[..., Server],
+) -> Iterator[Site]:
+    """A site for all tests of a module; its `BROWSER` has keywords for `chromium`."""
+    folder = tmp_path_factory.mktemp("site")
+    options: dict[str, Any] = getattr(request.module, "BROWSER", {})
+    with new_server(folder) as server, chromium(folder, **options) as browser:
+        yield make_site(server, browser)
+
 
 def make_site(server: Server, browser: Browser) -> Site:
     """People, a repository, and a browser in which ada is signed in."""
@@ -89,9 +109,9 @@ def make_site(server: Server, browser: Browser) -> Site:
         return Site(server, browser, page.context.storage_state())
 
 
-def sign_in(page: Page) -> None:
+def sign_in(page: Page, username: str = "ada") -> None:
     page.goto("/signin")
-    page.fill("[name=username]", "ada")
+    page.fill("[name=username]", username)
     page.fill("[name=password]", PASSWORD)
     page.click("main button")
     expect(page).to_have_url("/")

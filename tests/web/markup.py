@@ -1,14 +1,13 @@
-"""Checks the HTML of pages: `flaws(html)` lists errors."""
+"""Checks the HTML of pages: `flaws(html)` and `colour_alone(html)` list errors."""
 
-from __future__ import annotations
-
+import re
 from collections import Counter
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source"}
-VOID |= {"track"}
-VOID |= {"wbr"}
+VOID |= {"track", "wbr"}
 BLOCKS = {"address", "article", "aside", "blockquote", "details", "dialog", "div", "dl", "fieldset"}
 BLOCKS |= {"figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "main"}
 BLOCKS |= {"nav", "ol", "p", "pre", "section", "table", "ul"}
@@ -92,9 +91,8 @@ class Reader(HTMLParser):
         known = {name: value or "" for name, value in attrs}
         if len(known) < len(attrs):
             self.found.append(f"<{tag}> has an attribute twice: {attrs}")
-        self.found += [
-            f"<{tag} {name}>" for name in known if name == "style" or name.startswith("on")
-        ]
+        inline = [name for name in known if name == "style" or name.startswith("on")]
+        self.found += [f"<{tag} {name}>" for name in inline]
         if urlsplit(known.get(LOADED.get(tag, ""), "")).netloc:
             self.found.append(f"<{tag}> leads to another host: {known}")
         if "id" in known:
@@ -108,15 +106,12 @@ class Reader(HTMLParser):
     def end(self) -> list[str]:
         self.close()
         once = {name: self.elements[name] for name in ("html", "body", "main", "h1")}
+        twice = {name: count for name, count in self.ids.items() if count > 1}
         return (
             self.found
             + [f"<{tag}> is not ended" for tag in self.opened]
             + [f"{count} <{name}>" for name, count in once.items() if count != 1]
-            + [
-                f"the id {name} stands {count} times"
-                for name, count in self.ids.items()
-                if count > 1
-            ]
+            + [f"the id {name} stands {count} times" for name, count in twice.items()]
             + [f"nothing has the id {name}" for name in self.references - self.ids.keys()]
             + ([] if self.title else ["no title"])
             + ([] if self.expected in {"", self.last} else ["drawn before it is there as a whole"])
@@ -124,17 +119,94 @@ class Reader(HTMLParser):
 
 
 def flaws(html: str) -> list[str]:
-    """The errors of a page: elements that are not closed or misplaced, duplicate or missing ids,
-    inline styles and scripts, resources from other hosts, no main heading or several, and parts
-    after the element until which rendering is blocked.
-    """
+    """Errors in elements, ids, headings and order; inline styles and scripts; other hosts."""
     reader = Reader()
     reader.feed(html)
     return reader.end()
 
 
-def title(html: str) -> str:
-    """The title of the page."""
-    reader = Reader()
+A_WORD = r"[A-Za-z]{2}"
+SAID = {
+    "state": A_WORD,
+    "message": A_WORD,
+    "wrong": A_WORD,
+    "live": A_WORD,
+    "gone": A_WORD,
+    "tint-good": A_WORD,
+    "tint-bad": A_WORD,
+    "tint-wait": A_WORD,
+    "tint-done": A_WORD,
+    "unread": r"\bunread\b",
+    "accepted": r"\bAccepted\b",
+    "hot": r"\d",
+    "stat": r"^\+\d+.*\u2212\d+",
+}
+"""Classes that colour an element, with the pattern that its text has to match."""
+OF_CHECKS = r"^(Met|Not met): \S"
+"""The first words of each condition of a merge, beside its tinted icon."""
+
+
+@dataclass
+class Opened:
+    """An open element, with the parts read so far."""
+
+    tag: str
+    classes: list[str]
+    needed: list[str] = field(default_factory=list)
+    """The pattern for the text of an element that is coloured, or whose icon is."""
+    text: str = ""
+
+
+class ColourReader(HTMLParser):
+    """Parses a page once and collects elements with a meaning that only their colour has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.opened: list[Opened] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = {name: value or "" for name, value in attrs}
+        one = Opened(tag, known.get("class", "").split())
+        needed = [SAID[name] for name in one.classes if name in SAID]
+        if tag == "svg" and needed and self.opened:  # an icon: the word stands beside it
+            above = self.opened[-1]
+            in_checks = len(self.opened) > 1 and "checks" in self.opened[-2].classes
+            above.needed += [OF_CHECKS] if in_checks else needed
+        elif tag != "svg":
+            one.needed = needed
+        is_described = "_error" in known.get("aria-describedby", "")
+        if known.get("aria-invalid") == "true" and not is_described:
+            self.found.append(f"nothing says what is wrong with {known.get('name')}")
+        if tag not in VOID:
+            self.opened.append(one)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self.opened:
+            self.opened[-1].text += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.opened:
+            return
+        one = self.opened.pop()
+        if self.opened:
+            self.opened[-1].text += one.text
+        text = " ".join(one.text.split())
+        self.found += [
+            f"<{one.tag} class={one.classes}> says {text[:80]!r}"
+            for pattern in one.needed
+            if not re.search(pattern, text)
+        ]
+
+
+def colour_alone(html: str) -> list[str]:
+    """Elements with a meaningful colour that have neither a word nor an icon for it."""
+    reader = ColourReader()
     reader.feed(html)
-    return reader.title
+    reader.close()
+    return reader.found

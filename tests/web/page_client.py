@@ -1,7 +1,5 @@
 """A client for the web pages: `visit(alice).get("/settings").gives(200)`."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 from typing import Any, Self
@@ -26,7 +24,6 @@ class PageResponse:
         self.html: str = response.content.decode()
 
     def gives(self, status: int = 200) -> Self:
-        """Assert that the response has this status."""
         assert self.status == status, f"{self.status} {self.text}"
         return self
 
@@ -42,7 +39,6 @@ class PageResponse:
 
     @property
     def text(self) -> str:
-        """The text of the page, without its markup."""
         return plain(self.html)
 
     @property
@@ -51,6 +47,12 @@ class PageResponse:
 
     def header(self, name: str) -> str:
         return str(self.response.headers.get(name, ""))
+
+    def find(self, pattern: str) -> str:
+        """The only group of this pattern, where it is first on the page."""
+        found = re.search(pattern, self.html, re.DOTALL)
+        assert found, self.text
+        return unescape(found[1])
 
     def value(self, name: str) -> str:
         """The value of the input with this name."""
@@ -63,18 +65,13 @@ class PageResponse:
         found = {}
         for tag in re.findall(r"<input[^>]*>", self.html):
             known = dict(re.findall(r' ([\w-]+)="([^"]*)"', tag))
-            ticked = known.get("type") == "checkbox"
-            if (
-                "name" in known
-                and known.get("type") != "submit"
-                and (not ticked or " checked" in tag)
-            ):
+            ticked, sent = known.get("type") == "checkbox", known.get("type") != "submit"
+            if "name" in known and sent and (not ticked or " checked" in tag):
                 found[known["name"]] = unescape(known.get("value", "on" if ticked else ""))
         return found
 
 
 def plain(html: str) -> str:
-    """The text of this HTML, with single spaces."""
     html = re.sub(r"</?bdi>", "", html)
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 

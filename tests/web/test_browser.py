@@ -2,8 +2,6 @@
 pixels, in light and dark; and what axe finds, which is nothing.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -19,11 +17,86 @@ from playwright.sync_api import Browser, Page, StorageState, expect
 
 from tests.server import Server
 from tests.web.chromium import SHIFTS, chromium, complaints, new_page, resize, violations
-from tests.web.hostile_data import BRANCH, DATA, HOSTILE
+from tests.web.live_site import sign_in
 from tests.web.markup import flaws
 from tests.web.page_client import PASSWORD
 
 pytestmark = [pytest.mark.browser, pytest.mark.once]
+HOSTILE = '<script>raise()</script>"><img src=x onerror=raise()>\u202e' + "W" * 200
+BRANCH = 'refs/heads/<script>raise()</script>"><img/src=x/onerror=raise()>' + "W" * 180
+DATA = f"""
+import json
+from datetime import timedelta
+from django.utils import timezone
+from apps.accounts.access import access_to_user
+from apps.accounts.actions import create_invite, create_token, create_user
+from apps.accounts.principal import Principal
+from apps.accounts.proofs import address_proof, reset_proof
+from apps.pulls.actions import create_pull
+from apps.repos.access import access_to
+from apps.repos.actions import add_approver, create_fork, create_protection, create_repo
+from apps.site.models import SiteSettings
+from apps.teams.actions import create_team
+from apps.threads.actions import create_reply, create_thread
+from tests.browse.code import code_of, push
+
+SiteSettings.load()
+SiteSettings.objects.update(
+    signup_invite_creators="users", signups_require_invite=False, rate_limits_enabled=False
+)
+people = [
+    create_user(principal=None, username=f"Ada{{n}}", password={PASSWORD!r}) for n in range(4)
+]
+create_user(principal=None, username="Sam1", password={PASSWORD!r}, is_staff=True)
+tokens = [create_token(principal=None, owner=ada, name="W" * 255)[0] for ada in people]
+ada, later = people[0], timezone.now() + timedelta(days=1)
+space = access_to_user(Principal(ada), ada)
+repo = create_repo(access=space, name="Api", slug="a" * 100, visibility="public")
+access = access_to(Principal(ada), repo)
+hostile = {{"title": {HOSTILE!r}, "body": {HOSTILE!r}}}
+thread = create_thread(access=access, kind="issue", priority="urgent", **hostile)
+number = None
+for level in range(9):
+    number = create_reply(
+        access=access, thread=thread, kind="w" * 30, body={HOSTILE!r}, parent_reply_number=number
+    ).number
+protection = create_protection(access=access, branch="p" * 200 + "/*")
+add_approver(access=access, protection=protection, user=people[1])
+reader = Principal(people[1])
+create_fork(access=access_to(reader, repo), into=access_to_user(reader, people[1]))
+create_pull(access=access, source_branch="b" * 255, target_branch="main", **hostile)
+code, name = code_of(repo), {HOSTILE.replace("/", "|")!r}.encode()
+files = {{
+    name: b"W" * 300 + b"\\n<script>raise()</script>\\n",
+    b"W" * 200 + b"/" + name: b"1\\n",
+    b"x": b"\\x89PNG\\r\\n\\x1a\\n",
+    b"README.md": {HOSTILE!r}.encode() + b"\\n# Read me\\n\\n| a |\\n|---|\\n| b |\\n",
+    b"app.py": b"def run():\\n    return 1  # " + b"W" * 300 + b"\\n",
+}}
+first = code.commit_with(files, message={HOSTILE!r})
+files[b"app.py"] = b"def run(number):\\n    return number\\n"
+files[b"other.bin"] = b"\\0"
+files[b"hidden.txt"] = "a = '\u202eabc\u2069' # \u2069def\\n".encode()
+last = code.commit_with(files, first, message={HOSTILE!r} + "\\n\\nText.")
+push(repo, "refs/heads/main", first, by=ada)
+push(repo, {BRANCH!r}, last, by=ada)
+push(repo, {BRANCH!r}.replace("heads", "tags"), last, by=ada)
+create_pull(access=access, source_branch={BRANCH!r}[11:], target_branch="main", **hostile)
+other = access_to(Principal(people[1]), repo)
+create_reply(access=other, thread=thread, kind="comment", body="@Ada0")
+create_pull(access=other, source_branch="c" * 255, target_branch="main", **hostile)
+create_protection(access=access, branch="main")
+team = create_team(principal=Principal(ada), name={HOSTILE!r}, slug="t" * 64)
+invite = create_invite(principal=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
+print(json.dumps({{
+    "token": str(tokens[0].uuid), "invite": str(invite.uuid),
+    "protection": str(protection.uuid), "approver": str(people[1].uuid),
+    "reset": f"token={{reset_proof(people[2])}}",
+    "proof": address_proof(ada, "a" * 60 + "@example.org"),
+    "commit": last,
+}}))
+"""
+"""Print, as JSON, the values for addresses of pages; runs on the server."""
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 OF_A_THEME = ["color-contrast", "link-in-text-block"]
 """The axe rules whose result may depend on the theme."""
@@ -77,18 +150,12 @@ FOCUSED = """() => {
 
 @dataclass(frozen=True)
 class Site:
-    """A server and a browser."""
-
     url: str
     browser: Browser
     values: dict[str, str]
-    """A token, an invite, a protection with an approver, an unconfirmed address of Ada0, and a link
-    that resets the password of Ada2.
-    """
+    """Parts of addresses, as `DATA` prints them."""
     signed_in: dict[str, StorageState]
-    """The cookies of people who are signed in: Ada0, the owner; Ada3, a stranger; Sam, who is
-    staff.
-    """
+    """The cookies of Ada0, the owner, Ada3, a stranger, and Sam1, who is staff."""
 
     @contextmanager
     def watched(self, who: str | None) -> Iterator[Page]:
@@ -105,13 +172,9 @@ def site(
 ) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("browser")
     with new_server(folder) as server, chromium(folder) as browser:
-        values = json.loads(server.run(DATA))
-        yield Site(
-            server.url,
-            browser,
-            values,
-            {name: cookies_of(browser, server.url, name) for name in ("Ada0", "Ada3", "Sam1")},
-        )
+        values, names = json.loads(server.run(DATA)), ("Ada0", "Ada3", "Sam1")
+        cookies = {name: cookies_of(browser, server.url, name) for name in names}
+        yield Site(server.url, browser, values, cookies)
 
 
 def cookies_of(browser: Browser, url: str, name: str) -> StorageState:
@@ -127,19 +190,9 @@ def page(site: Site) -> Iterator[Page]:
         yield page
 
 
-def sign_in(page: Page, username: str) -> None:
-    page.goto("/signin")
-    page.fill("[name=username]", username)
-    page.fill("[name=password]", PASSWORD)
-    page.click("main button")
-    expect(page).to_have_url("/")
-
-
 @pytest.fixture(scope="module")
 def window(site: Site) -> Iterator[Callable[[str | None], Page]]:
-    """`window("Ada0")` is a window of hers, `window(None)` has no cookies. Tests that only read
-    share it: making a window takes longer than loading a page.
-    """
+    """`window("Ada0")` is hers, `window(None)` has no cookies; tests that only read share it."""
     with ExitStack() as opened:
         made = cache(lambda who: opened.enter_context(site.watched(who)))
 
@@ -155,9 +208,7 @@ def window(site: Site) -> Iterator[Callable[[str | None], Page]]:
 
 
 def check(page: Page, where: str) -> None:
-    """axe finds no violation, nothing is wider than the window, there is one main heading, and ids
-    are unique.
-    """
+    """axe finds nothing, no part is wider than the window; one main heading, and unique ids."""
     assert not violations(page, TAGS), where
     assert page.evaluate(f"[{EXCESS_WIDTH}, {HEADINGS}, {REPEATED_IDS}]") == [0, 1, []], where
 
@@ -171,9 +222,8 @@ def check_in_themes(page: Page, where: str) -> None:
 
 
 def check_path(page: Page, path: str, widths: Sequence[int]) -> None:
-    """Open this path in windows of these widths. Nothing moves during loading, the HTML is valid,
-    `check` passes, the page fits each window, and the browser logs no error besides the status of a
-    missing page.
+    """In windows of these widths nothing moves, HTML and `check` are right, the page fits, and the
+    browser logs no error besides the status of a missing page.
     """
     for width in widths:
         resize(page, (width, "dark"))
@@ -191,14 +241,11 @@ def check_path(page: Page, path: str, widths: Sequence[int]) -> None:
 
 
 def site_of(page: Page) -> str:
-    """The scheme and host of the page."""
     return "{0.scheme}://{0.netloc}".format(urlsplit(page.url))
 
 
 def check_loaded(page: Page, path: str) -> None:
-    """The page has loaded style, script and icon, and besides these at most the stream and pictures
-    of a README.
-    """
+    """Only style, script and icon are loaded, and the stream and pictures of a README."""
     loaded = [name.removeprefix(site_of(page)) for name in page.evaluate(LOADED)]
     others = [name for name in loaded if not name.startswith("/static/")]
     assert len(loaded) - len(others) <= 3, f"{path}: {loaded}"
@@ -212,7 +259,6 @@ def expect_heading(page: Page, text: str) -> None:
 
 
 def focused(page: Page) -> str:
-    """The name or text of the focused element."""
     return " ".join(page.evaluate(FOCUSED)[0].split())
 
 
@@ -306,15 +352,14 @@ def test_radio_buttons_and_checkboxes_are_as_small_as_their_mark_on_every_form(s
 
 
 def test_what_is_copied_of_code_has_no_numbers_and_no_signs(site, page):
-    copied = (
-        "getSelection().selectAllChildren(document.querySelector('{}')), String(getSelection())"
-    )
+    select = "getSelection().selectAllChildren(document.querySelector('.lines'))"
+    copied = f"{select}, String(getSelection())"
     page.goto(f"{REPO}/commits/{site.values['commit']}?file=app.py")
     assert page.locator(".lines .add").count() and page.locator(".lines a[data-n]").count()
     lines = ["def run():", "    return 1  # " + "W" * 300, "def run(number):", "    return number"]
-    assert lines_in(page.evaluate(copied.format(".lines"))) == lines
+    assert lines_in(page.evaluate(copied)) == lines
     page.goto(f"{REPO}/files/app.py?ref={quote(BRANCH)}")
-    assert lines_in(page.evaluate(copied.format(".lines"))) == lines[2:]
+    assert lines_in(page.evaluate(copied)) == lines[2:]
 
 
 LONGEST_NAME = """name => {

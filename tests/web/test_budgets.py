@@ -1,21 +1,20 @@
 """The costs of a page load: bytes, requests, and no layout shift."""
 
-from __future__ import annotations
-
 import gzip
 import re
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Response
 
 from config.static import SCRIPT, joined
-from tests.server import ROOT, Server
+from tests.server import ROOT
 from tests.waiting import eventually
-from tests.web.chromium import BROWSERS, SHIFTS, chromium, new_page
-from tests.web.live_site import REPO, Site, make_site
+from tests.web.chromium import BROWSERS, SHIFTS, new_page
+from tests.web.live_site import OF_REPO, REPO, Site, site
 
+__all__ = ["site"]
+BROWSER = {"names": BROWSERS}
 KB = 1024
 STATIC = ROOT / "apps/web/static"
 PAGES = {"/": 15, f"/{REPO}": 15, f"/{REPO}/pulls/2": 25, f"/{REPO}/threads/1": 25}
@@ -59,16 +58,12 @@ def test_the_script_is_all_scripts_in_one_that_share_no_name():
 
 
 @pytest.fixture(scope="module")
-def site(
-    tmp_path_factory: pytest.TempPathFactory, new_server: Callable[..., Server]
-) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("budgets")
-    with new_server(folder) as server, chromium(folder, BROWSERS) as browser:
-        made = make_site(server, browser)
-        made.thread(50)
-        fields = {"title": "P", "body": "", "source_branch": "topic", "target_branch": "main"}
-        made.api("ada").post("/users/ada/repos/api/pulls", **fields).gives(201)
-        yield made
+def filled(site: Site) -> Site:
+    """The site with a thread and a pull."""
+    site.thread(50)
+    fields = {"title": "P", "body": "", "source_branch": "topic", "target_branch": "main"}
+    site.api("ada").post(f"{OF_REPO}/pulls", **fields).gives(201)
+    return site
 
 
 @pytest.mark.browser
@@ -76,16 +71,17 @@ def site(
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390, 320])
 @pytest.mark.parametrize("path", PAGES)
-def test_a_first_visit_costs_little_and_nothing_moves(site, path, width):
-    look: dict[str, Any] = {"viewport": {"width": width, "height": TALL}}
+def test_a_first_visit_costs_little_and_nothing_moves(filled, path, width):
+    options: dict[str, Any] = {"storage_state": filled.signed_in}
+    options["viewport"] = {"width": width, "height": TALL}
     answers: list[Response] = []
-    with new_page(site.browser, site.server.url, storage_state=site.signed_in, **look) as page:
+    with new_page(filled.browser, filled.server.url, **options) as page:
         page.add_init_script(SHIFTS)
         page.on("response", lambda one: answers.append(one))
         page.goto(path)
         eventually(lambda: page.evaluate(READY))
         assert page.evaluate("window.shifts") == []
-        assert all(one.url.startswith(f"{site.server.url}/") for one in answers)
+        assert all(one.url.startswith(f"{filled.server.url}/") for one in answers)
         own = [one for one in answers if "/api/v1/" not in one.url]
         assert len(own) <= REQUESTS, [one.url for one in own]
         sizes = [one.request.sizes() for one in own]
@@ -97,12 +93,11 @@ def test_a_first_visit_costs_little_and_nothing_moves(site, path, width):
 @pytest.mark.browser
 @pytest.mark.once
 @pytest.mark.slow
-def test_files_are_compressed_kept_for_good_and_asked_for_once(site):
-    with site.open("/threads/1") as page:
+def test_files_are_compressed_kept_for_good_and_asked_for_once(filled):
+    with filled.open("/threads/1") as page:
         eventually(lambda: page.evaluate(READY))
-        files = [
-            name for name in page.evaluate(f"{LOADED}.map(one => one.name)") if "/static/" in name
-        ]
+        loaded = page.evaluate(f"{LOADED}.map(one => one.name)")
+        files = [name for name in loaded if "/static/" in name]
         assert len(files) == REQUESTS - 1
         for name in files:
             answer = page.request.get(name)

@@ -1,7 +1,5 @@
 """The pages of code: a repository, its folders and files, commits, branches, comparisons."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import quote
 
@@ -12,8 +10,10 @@ from apps.accounts.models import User
 from apps.browse import trees
 from apps.browse.models import GitCache
 from apps.browse.pushers import read_all_pushes
+from apps.core.markdown import render
 from apps.events.models import Event
 from apps.repos.models import CommitPush, Repo, Visibility
+from apps.web.code import history_address, link_target, path_address, resolved
 from apps.web.templatetags.guildhall import lasting
 from apps.web.templatetags.pictures import face
 from tests.browse.code import FILE, LINK, SUBMODULE, Thing, code_of, push
@@ -49,11 +49,6 @@ def patient(monkeypatch):
 
 
 @pytest.fixture
-def code(team_repo):
-    return code_of(team_repo)
-
-
-@pytest.fixture
 def main(team_repo, code, alice):
     """The head of `main`: two commits, the second of which changes a file in a folder."""
     first = code.commit_with(FILES, message="Begin\n\nWith <b>care</b>.")
@@ -61,11 +56,6 @@ def main(team_repo, code, alice):
     second = code.commit_with(changed, first, message="Run twice", at=1_700_100_000)
     push(team_repo, "refs/heads/main", second, by=alice)
     return second
-
-
-@pytest.fixture
-def root(team_repo):
-    return f"/{team_repo.path}"
 
 
 def lines(html):
@@ -78,9 +68,8 @@ def test_a_repository_shows_its_files_their_last_changes_and_its_readme(visit, r
     page = visit(bob).get(root).gives()
     names = re.findall(r'<span class="name">.*?<(?:a [^>]*|span)>([\w.]+)', page.html)
     assert names[:2] == ["manual", "src"] and {"README.md", "vendor", "link"} < {*names}
-    said = re.findall(
-        r'<a href="[^"]*/files/(\w+)[^"]*">.*?<span class="said">(.*?)</span>', page.html
-    )
+    change = r'<a href="[^"]*/files/(\w+)[^"]*">.*?<span class="said">(.*?)</span>'
+    said = re.findall(change, page.html)
     by_name = {name: re.sub("<[^>]+>", "", text) for name, text in said}
     assert by_name["src"] == "Run twice" and by_name["manual"] == by_name["README"] == "Begin"
     assert f'href="{root}/commits/{main}"' in page.html and "1 branch" in page.text
@@ -183,17 +172,11 @@ def test_what_is_no_text_is_named_for_what_it_is(visit, root, main, bob):
     assert "lines" not in person.get(f"{root}/files/manual/plan.png").text
 
 
-def test_of_a_large_file_the_first_lines_are_shown_plain(
-    visit, root, team_repo, code, alice, monkeypatch
-):
+def test_of_a_large_file_the_first_lines_are_shown_plain(visit, root, team_repo, code, alice):
     long = b"".join(b"x = %d\n" % n for n in range(3000))
     broad = b"y" * 1_200_000
-    push(
-        team_repo,
-        "refs/heads/main",
-        code.commit_with({b"long.py": long, b"broad.py": broad, b"bin": b"\0" * 1_200_000}),
-        by=alice,
-    )
+    files = {b"long.py": long, b"broad.py": broad, b"bin": b"\0" * 1_200_000}
+    push(team_repo, "refs/heads/main", code.commit_with(files), by=alice)
     page = visit(alice).get(f"{root}/files/long.py").gives()
     assert "The first 2000 lines of 3000" in page.text and 'class="m"' not in page.html
     assert len(lines(page.html)) == 2000
@@ -208,10 +191,8 @@ def test_raw_is_the_bytes_and_runs_nowhere(visit, root, main, bob):
     assert text.header("Content-Type") == "text/plain; charset=utf-8"
     assert "sandbox" in text.header("Content-Security-Policy")
     assert text.header("X-Content-Type-Options") == "nosniff"
-    again = person.client.get(
-        f"{root}/raw/src/app.py", headers={"If-None-Match": text.header("ETag")}
-    )
-    assert again.status_code == 304
+    etag = {"If-None-Match": text.header("ETag")}
+    assert person.client.get(f"{root}/raw/src/app.py", headers=etag).status_code == 304
     picture = person.client.get(f"{root}/raw/manual/plan.png", headers={"Accept-Encoding": "gzip"})
     assert (picture.content, picture["Content-Type"]) == (PNG, "image/png")
     assert "Content-Encoding" not in picture
@@ -222,37 +203,29 @@ def test_raw_is_the_bytes_and_runs_nowhere(visit, root, main, bob):
 
 def test_paths_that_are_no_utf8_lead_to_their_file(visit, root, main, bob):
     page = visit(bob).get(root).gives()
-    found = re.search(r'href="(/[^"]*path_base64=[^"]*)"', page.html)
-    assert found
-    address = found[1].replace("&amp;", "&")
-    assert lines(visit(bob).get(address).gives().html) == ["latin"]
-    history = re.search(r'href="([^"]*/commits\?[^"]*)">History', visit(bob).get(address).html)
-    assert history
-    assert "Begin" in visit(bob).get(history[1].replace("&amp;", "&")).gives().text
+    file = visit(bob).get(page.find(r'href="(/[^"]*path_base64=[^"]*)"')).gives()
+    assert lines(file.html) == ["latin"]
+    history = file.find(r'href="([^"]*/commits\?[^"]*)">History')
+    assert "Begin" in visit(bob).get(history).gives().text
 
 
 MISSING = ["files/nothing", "files/src?ref=nothing", f"files?ref={'1' * 40}", f"commits/{'1' * 40}"]
 MISSING += ["commits?ref=nothing", "files/src/app.py/below", "raw/nothing"]
 
 
-@pytest.mark.parametrize("end", MISSING)
-def test_what_is_not_there_is_404(visit, root, main, bob, end):
-    assert visit(bob).get(f"{root}/{end}").gives(404).h1 == "Page not found"
+INVALID = ["files?ref=-x", "files/a//b", "commits/main", "commits?ref=a..b", "files?page=x"]
 
 
-@pytest.mark.parametrize(
-    "end", ["files?ref=-x", "files/a//b", "commits/main", "commits?ref=a..b", "files?page=x"]
-)
-def test_what_can_be_no_name_is_422(visit, root, main, bob, end):
-    assert visit(bob).get(f"{root}/{end}").gives(422).h1
+@pytest.mark.parametrize("end", MISSING + INVALID)
+def test_what_is_not_there_is_404_and_what_can_be_no_name_422(visit, root, main, bob, end):
+    page = visit(bob).get(f"{root}/{end}").gives(404 if end in MISSING else 422)
+    assert page.h1 == ("Page not found" if end in MISSING else "Check what you entered")
 
 
 def test_commits_stand_under_their_days_newest_first(visit, root, main, bob, make, alice):
     page = visit(bob).get(f"{root}/commits").gives()
-    assert re.findall(r"<h2[^>]*>([^<]*)</h2>", page.html) == [
-        "16 November 2023",
-        "14 November 2023",
-    ]
+    days = ["16 November 2023", "14 November 2023"]
+    assert re.findall(r"<h2[^>]*>([^<]*)</h2>", page.html) == days
     assert re.findall(r"<time[^>]*>([^<]*)</time>", page.html) == ["02:00", "22:13"]
     assert page.text.index("Run twice") < page.text.index("Begin")
     only = visit(bob).get(f"{root}/commits?path=manual").gives()
@@ -263,9 +236,8 @@ def test_commits_stand_under_their_days_newest_first(visit, root, main, bob, mak
 def test_a_commit_shows_its_message_its_parents_and_what_it_changes(visit, root, main, bob):
     page = visit(bob).get(f"{root}/commits/{main}").gives()
     assert page.h1 == "Run twice" and "Changes in 1 file +1" in page.text
-    parent = re.search(rf'href="{root}/commits/([0-9a-f]{{40}})">[0-9a-f]{{12}}</a>', page.html)
-    assert parent
-    first = visit(bob).get(f"{root}/commits/{parent[1]}").gives()
+    parent = page.find(rf'href="{root}/commits/([0-9a-f]{{40}})">[0-9a-f]{{12}}</a>')
+    first = visit(bob).get(f"{root}/commits/{parent}").gives()
     assert "With <b>care</b>." in first.text and "Parent" not in first.text
     assert "Changes in 8 files" in first.text
 
@@ -331,9 +303,7 @@ def test_a_commit_names_its_pusher_beside_an_author_who_is_another_account(
     assert re.search(r"Ada\s*, pushed by alice", visit().get(root).text)
 
 
-def test_a_commit_of_an_unknown_pusher_shows_only_the_name_that_it_has(
-    visit, root, main, team_repo, bob, ada
-):
+def test_a_commit_of_an_unknown_pusher_shows_only_the_name_that_it_has(visit, root, main, bob, ada):
     read_all_pushes()
     CommitPush.objects.all().delete()
     for end in ENDS:
@@ -461,3 +431,48 @@ def test_hostile_names_of_files_and_branches_are_text(visit, root, team_repo, co
         assert "<script>" not in html and "<img" not in html and "<i>\n" not in html
     page = visit(alice).get(f"{root}/files/{path}?ref={quote(branch)}").gives()
     assert lines(page.html) == ["&lt;b&gt;&#13;\u241b"]
+
+
+@pytest.fixture
+def repo():
+    return Repo(owner_user=User(username="ada"), slug="api")
+
+
+@pytest.mark.parametrize(
+    ("address", "leads"),
+    [
+        ("a.md", "/users/ada/api/files/sub/a.md?ref=v1"),
+        ("./a b.md#part", "/users/ada/api/files/sub/a%20b.md?ref=v1#part"),
+        ("a%20b", "/users/ada/api/files/sub/a%20b?ref=v1"),
+        ("../a", "/users/ada/api/files/a?ref=v1"),
+        ("../../../a", "/users/ada/api/files/a?ref=v1"),
+        ("/a/./b", "/users/ada/api/files/a/b?ref=v1"),
+        ("..", "/users/ada/api/files?ref=v1"),
+        ("?x=1", "/users/ada/api/files/sub?ref=v1"),
+        ("#part", "#part"),
+        ("", ""),
+        ("https://example.org/a", "https://example.org/a"),
+        ("//example.org/a", "//example.org/a"),
+        ("mailto:ada@example.org", "mailto:ada@example.org"),
+        ("a%ff", "/users/ada/api/files/sub/a%EF%BF%BD?ref=v1"),
+    ],
+)
+def test_a_relative_link_leads_to_a_file_of_the_same_ref(repo, address, leads):
+    assert link_target(address, repo, b"sub", "v1", "files") == leads
+
+
+def test_a_readme_is_shown_with_its_pictures_and_below_the_headings_of_the_page(repo):
+    text = "# One\n\n###### Six\n\n[a](b&c.md) ![d](e.png) ![f](https://example.org/g.png) &lt;h1>"
+    html = resolved(render(text, relative=True), repo, b"", "")
+    assert "<h3>One</h3>" in html and "<h6>Six</h6>" in html and "&lt;h1&gt;" in html
+    assert 'href="/users/ada/api/files/b%26c.md"' in html
+    assert '<img src="/users/ada/api/raw/e.png" alt="d">' in html
+    assert html.count("<img") == 1
+
+
+def test_whatever_is_in_a_path_stays_in_its_place(repo):
+    assert path_address(repo, "raw", b"a?b#c/\xff", "x&y") == (
+        "/users/ada/api/raw/a%3Fb%23c/%EF%BF%BD?ref=x%26y&path_base64=YT9iI2Mv_w"
+    )
+    assert history_address(repo, b"") == "/users/ada/api/commits"
+    assert history_address(repo, b"a/b", "x") == "/users/ada/api/commits?ref=x&path=a%2Fb"

@@ -1,35 +1,51 @@
-"""Properties of every page: access, headers, sessions, CSRF tokens, error pages."""
+"""Properties of every page: access, headers, sessions, CSRF tokens, error pages, static files."""
 
 import gzip
+import logging
 import os
 import re
 import subprocess
 import sys
+from http import HTTPStatus
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.db import OperationalError, connection
-from django.test import RequestFactory, override_settings
+from django.template.loader import render_to_string
+from django.test import AsyncClient, RequestFactory, override_settings
 from django.test.utils import CaptureQueriesContext
+from django.urls import path as route
 from django.urls import resolve
 
 from apps.accounts.principal import ANONYMOUS
 from apps.core.access import Level
+from apps.core.errors import NotFound
 from apps.core.requests import DAY
+from apps.pulls.models import PullStatus
+from apps.repos.access import RepoAccess
 from apps.site.limits import limit_cache
+from apps.threads.models import ReplyStatus, ThreadStatus
+from apps.web import __file__ as app
 from apps.web import errors, headers
 from apps.web.decorators import page
+from apps.web.frame import repo_context
+from apps.web.templatetags.guildhall import lasting
+from config import urls
 from config.environment import origin_of
-from tests.web.page_client import PageResponse
+from config.logs import RequestId
+from tests.principals import principal_of
+from tests.web.markup import colour_alone
+from tests.web.page_client import PageResponse, plain
 from tests.web.test_browser import FOR_ADA, FOR_ALL, PUBLIC, SIGNED_IN
 
 pytestmark = pytest.mark.once
-
 ROOT = Path(__file__).resolve().parents[2]
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 INLINE = (
@@ -90,9 +106,7 @@ def test_each_page_loads_from_its_own_host_only_and_has_one_heading(visit, ada, 
     assert page.header("Content-Security-Policy") == headers.PAGES
     assert page.header("Referrer-Policy") in {"same-origin", "strict-origin"}
     assert page.header("X-Frame-Options") == "DENY"
-    assert (
-        page.html.count("<h1") == 1 and len(re.findall("<title>[^<]{9,}</title>", page.html)) == 1
-    )
+    assert page.html.count("<h1") == len(re.findall("<title>[^<]{9,}</title>", page.html)) == 1
     assert not re.search(INLINE, page.html)
 
 
@@ -146,14 +160,10 @@ def test_the_cookies_are_for_the_server_only(visit, ada):
 
 def test_under_https_the_cookies_are_secure(tmp_path):
     code = "from config.settings import *; print(SESSION_COOKIE_SECURE, CSRF_COOKIE_SECURE)"
-    environment = {
-        **os.environ,
-        "DATA_DIR": str(tmp_path),
-        "DJANGO_SETTINGS_MODULE": "config.settings",
-    }
+    environment = {"DATA_DIR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "config.settings"}
     for url, secure in (("https://code.example.org", True), ("http://localhost", False)):
         run = [sys.executable, "-c", code]
-        env = {**environment, "BASE_URL": url}
+        env = {**os.environ, **environment, "BASE_URL": url}
         said = subprocess.run(run, env=env, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
         assert said.stdout.split() == [str(secure)] * 2
 
@@ -207,24 +217,20 @@ def test_a_post_without_a_csrf_token_is_refused_and_does_nothing(visit, ada, eve
 def test_a_form_with_an_old_csrf_token_comes_back_with_its_text_and_a_fresh_one(visit, ada, events):
     person = visit(ada, strict=True)
     with events():
-        old = person.post("/settings/tokens", SAME_ORIGIN, name="laptop", expires_at="1y").gives(
-            403
-        )
+        sent = {"name": "laptop", "expires_at": "1y"}
+        old = person.post("/settings/tokens", SAME_ORIGIN, **sent).gives(403)
     assert old.value("name") == "laptop" and 'value="1y" selected' in old.html
     assert "Your page was out of date" in old.alert()
     fresh = {"csrfmiddlewaretoken": old.value("csrfmiddlewaretoken")}
-    person.post("/settings/tokens", SAME_ORIGIN, name="laptop", expires_at="1y", **fresh).gives(201)
+    person.post("/settings/tokens", SAME_ORIGIN, **sent, **fresh).gives(201)
     old = person.post("/signout", SAME_ORIGIN).gives(403)
     fresh = {"csrfmiddlewaretoken": old.value("csrfmiddlewaretoken")}
     person.post("/signout", SAME_ORIGIN, **fresh).redirects_to("/")
 
 
 def test_a_sign_in_with_an_old_csrf_token_does_not_show_the_password(visit, ada):
-    old = (
-        visit(strict=True)
-        .post("/signin", SAME_ORIGIN, username="Ada", password="secret")
-        .gives(403)
-    )
+    sent = {"username": "Ada", "password": "secret"}
+    old = visit(strict=True).post("/signin", SAME_ORIGIN, **sent).gives(403)
     assert old.value("username") == "Ada" and "secret" not in old.html
 
 
@@ -255,10 +261,8 @@ def test_a_body_that_is_too_large_is_told_and_leaves_no_stack_trace_in_the_log(v
     person = visit(strict=True)
     person.get("/signin")
     fields = "&".join(f"field{n}=x" for n in range(2000))
-    for body, status, said in (
-        ("x" * 3_000_000, 413, "Too large"),
-        (fields, 400, "could not read"),
-    ):
+    cases = (("x" * 3_000_000, 413, "Too large"), (fields, 400, "could not read"))
+    for body, status, said in cases:
         form = {"data": body, "content_type": "application/x-www-form-urlencoded"}
         assert said in PageResponse(person.client.post("/signin", **form)).gives(status).h1
     assert not caplog.records
@@ -296,3 +300,180 @@ def test_the_api_answers_errors_in_its_own_format(api):
     api().get("/nowhere").fails(404, "not_found")
     request = RequestFactory().get("/api/v1/x")
     assert errors.server_error(request).content == b""
+
+
+ADDRESS = "/static/guildhall.css"
+
+
+async def fetch(headers: dict[str, str]) -> tuple[Any, bytes]:
+    """The response and its content, read as the server reads it."""
+    response: Any = await AsyncClient().get(ADDRESS, headers=headers)
+    if not response.streaming:
+        return response, response.content
+    content = b"".join([piece async for piece in response])
+    response.close()
+    return response, content
+
+
+def test_an_asgi_server_sends_a_file_without_a_warning():
+    response, content = async_to_sync(fetch)({})
+    assert response.status_code == HTTPStatus.OK
+    with open(app.replace("__init__.py", "static/guildhall.css"), "rb") as file:
+        assert content == file.read()
+
+
+def test_a_part_of_a_file_is_sent_alone():
+    response, content = async_to_sync(fetch)({"Range": "bytes=0-3"})
+    assert (response.status_code, len(content)) == (HTTPStatus.PARTIAL_CONTENT, 4)
+
+
+def test_a_file_that_the_browser_has_is_not_sent_again():
+    first, _ = async_to_sync(fetch)({})
+    response, content = async_to_sync(fetch)({"If-None-Match": first["ETag"]})
+    assert (response.status_code, content) == (HTTPStatus.NOT_MODIFIED, b"")
+    assert "Content-Type" not in response
+
+
+@page(Level.PUBLIC)
+def breaks(request):
+    raise ZeroDivisionError("on purpose")
+
+
+urlpatterns = [route("breaks", breaks), *urls.urlpatterns]
+handler400, handler403 = urls.handler400, urls.handler403
+handler404, handler500 = urls.handler404, urls.handler500
+
+
+def id_on(page):
+    [found] = re.findall(r"Request ([0-9a-f]{8})", page.text)
+    return found
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/teams/acme/api", "/new/repo?owner=teams/acme"])
+def test_a_refusal_names_its_request_and_one_way_on(visit, team_repo, carol, path):
+    pages = [visit(carol).get(path) for _ in range(2)]
+    for found in pages:
+        assert found.status in {403, 404} and found.h1 and 'href="/"' in found.html
+        assert found.header("X-Request-ID") == id_on(found)
+    assert id_on(pages[0]) != id_on(pages[1])
+
+
+@override_settings(ROOT_URLCONF=__name__)
+def test_the_log_of_an_error_has_the_id_that_its_page_shows(visit, caplog):
+    with caplog.at_level(logging.ERROR):
+        shown = visit().get("/breaks").gives(500)
+    [record] = [one for one in caplog.records if one.exc_info]
+    assert RequestId().filter(record)
+    formatters: Any = settings.LOGGING["formatters"]
+    line = logging.Formatter(formatters["line"]["format"]).format(record)
+    assert "Internal Server Error: /breaks" in line
+    assert line.splitlines()[0].endswith(f"(request {id_on(shown)})")
+
+
+def test_a_line_about_no_request_stays_as_it_is():
+    record = logging.makeLogRecord({"msg": "Began"})
+    assert RequestId().filter(record) and vars(record)["about"] == ""
+
+
+def test_a_wait_is_told_in_words():
+    expected = ["1 second", "90 seconds", "2 minutes", "3 minutes", "2 hours", "90 days"]
+    assert [lasting(n) for n in (1, 90, 120, 121, 7200, 90 * 86400)] == expected
+
+
+def test_a_text_is_not_lost_with_what_it_was_for(visit, make, team_repo, alice, bob, events):
+    thread = make.thread(team_repo, by=alice)
+    address = f"/{team_repo.path}/threads/{thread.number}"
+    visit(alice).post(f"{address}/delete")
+    with events():
+        sent = {"kind": "comment", "body": "Long <b>thought"}
+        page = visit(bob).post(f"{address}/replies", **sent).gives(404)
+    assert "This is what you wrote" in page.text and "Long <b>thought" in page.text
+    assert ">Kind</label>" not in page.html
+    foreign = visit(bob, strict=True).post(f"{address}/replies", body="Long thought").gives(403)
+    assert "Long thought" not in foreign.html
+
+
+def test_a_word_that_was_chosen_is_no_text_area_for_who_is_signed_out(
+    visit, make, team_repo, alice
+):
+    thread = make.thread(team_repo, by=alice)
+    address = f"/{team_repo.path}/threads/{thread.number}/replies"
+    page = visit().post(address, kind="comment", body="Long\n\nthought").gives(401)
+    assert page.html.count("<textarea") == 1 and "Kind: comment" in page.text
+    assert "readonly>Long\n\nthought</textarea>" in page.html
+
+
+def test_a_repository_that_goes_while_its_page_is_made_is_not_found(team_repo, alice):
+    access = RepoAccess(principal_of(alice), Level.READ, team_repo, team_repo.path)
+    assert repo_context(access, "code")["open_pulls"] == "0"
+    type(team_repo).objects.filter(pk=team_repo.pk).delete()
+    with pytest.raises(NotFound):
+        repo_context(access, "code")
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("/admin", "/admin/"),
+        ("/api?x=1", "/api/?x=1"),
+        ("/signin/?next=/inbox", "/signin?next=/inbox"),
+        ("/teams/acme/", "/teams/acme"),
+        ("/teams/acme/api/pulls//", "/teams/acme/api/pulls"),
+        ("/teams/nobody/", "/teams/nobody"),
+    ],
+)
+def test_a_slash_too_many_or_too_few_leads_to_the_page(visit, path, there):
+    visit().get(path).redirects_to(there, 301)
+
+
+@pytest.mark.parametrize("host", ["//example.org", "/\\example.org", "//", "/nowhere"])
+@pytest.mark.parametrize("below", ["", "/", "/admin", "/signin/"])
+def test_an_address_without_a_page_leads_nowhere(db, client, host, below):
+    answer = client.get("/", PATH_INFO=host + below)
+    assert (answer.status_code, answer.headers.get("Location")) == (404, None)
+
+
+def test_a_form_that_is_sent_to_such_an_address_leads_nowhere(visit, alice):
+    visit(alice).post("/settings/tokens/", name="x").gives(404)
+
+
+BARE = [
+    '<p><span class="state good"></span></p>',
+    '<p class="message bad"><br></p>',
+    '<ul><li class="unread">#1 Slow pushes</li></ul>',
+    '<li class="d0 accepted"><article>So it is.</article></li>',
+    '<span class="stat"><span>11</span><span>3</span></span>',
+    '<p>1 <svg class="tint-bad"><path d="M1 1"/></svg></p>',
+    '<ul class="checks"><li class="met"><svg class="tint-good"></svg><div>A branch</div></li></ul>',
+    '<input name="title" aria-invalid="true" aria-describedby="title_helptext">',
+]
+SAID = [
+    '<ul><li class="unread"><span class="unseen">unread</span> #1</li></ul>',
+    '<span class="stat"><span>+11</span><span>\u22123</span></span>',
+    '<p>bob <svg class="tint-bad"><path d="M1 1"/></svg></p>',
+    '<ul class="checks"><li><svg class="tint-good"></svg><div>Met: A branch</div></li></ul>',
+    '<input name="title" aria-invalid="true" aria-describedby="title_helptext title_error">',
+]
+
+
+@pytest.mark.parametrize("html", BARE)
+def test_a_colour_alone_is_found(html):
+    assert colour_alone(html) != []
+
+
+@pytest.mark.parametrize("html", SAID)
+def test_a_colour_with_a_word_or_a_sign_is_none(html):
+    assert colour_alone(html) == []
+
+
+@pytest.mark.parametrize(
+    ("template", "statuses"),
+    [("_pull_state", PullStatus), ("_state", ThreadStatus), ("_state", ReplyStatus)],
+)
+def test_each_state_has_a_word_of_its_own_and_an_icon(template, statuses):
+    shown = [render_to_string(f"web/{template}.html", {"status": str(one)}) for one in statuses]
+    words = [plain(html) for html in shown]
+    assert len({*words}) == len(statuses)
+    assert words == [str(one).replace("_", " ").capitalize() for one in statuses]
+    for html in shown:
+        assert colour_alone(html) == [] and re.search(r"<svg.*</svg>\w", html, re.DOTALL)

@@ -1,7 +1,6 @@
-"""Forms have the lengths, the choices and the rules of the API's requests."""
+"""Pages follow the API: forms have its lengths, choices and rules, `/api/` names its operations."""
 
-from __future__ import annotations
-
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,8 @@ from apps.accounts.principal import Principal
 from apps.core.serializers import RuleCharField, StrictChoiceField, StrictIntegerField, validated
 from apps.web.forms import NewToken, PageForm
 from apps.web.responses import PageRequest
+from apps.web.templatetags.guildhall import with_code
+from tests.routes import described, routed
 
 pytestmark = pytest.mark.once
 WEB = Path(__file__).parents[2] / "apps" / "web"
@@ -30,6 +31,7 @@ OF_PAGES_ALONE = {
     "SignIn": "a way to sign in",
     "SignUp": "a way to sign in",
     "SpaceForm": "has no fields",
+    "ExpiringForm": "has no fields",
     "TextForm": "has no fields",
     "NewPassword": "a way to sign in",
 }
@@ -51,9 +53,8 @@ def all_forms() -> list[type[PageForm]]:
     """Each form class in any module of the pages."""
     modules = [import_module(f"apps.web.{file.stem}") for file in sorted(WEB.glob("*.py"))]
     known = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
-    return sorted(
-        (one for one in known if issubclass(one, PageForm)), key=lambda form: form.__name__
-    )
+    found = (one for one in known if issubclass(one, PageForm))
+    return sorted(found, key=lambda form: form.__name__)
 
 
 COMPARED = [form for form in all_forms() if form.request_serializer]
@@ -68,12 +69,8 @@ def empty(form: type[PageForm], user: User) -> PageForm:
 def pairs(form: type[PageForm], user: User) -> list[tuple[str, Any, Any]]:
     """The fields that form and request have in common."""
     assert form.request_serializer
-    wanted = form.request_serializer().fields
-    return [
-        (name, field, wanted[name])
-        for name, field in empty(form, user).fields.items()
-        if name in wanted
-    ]
+    wanted, fields = form.request_serializer().fields, empty(form, user).fields
+    return [(name, field, wanted[name]) for name, field in fields.items() if name in wanted]
 
 
 @pytest.mark.parametrize("form", COMPARED, ids=lambda form: form.__name__)
@@ -128,3 +125,112 @@ def test_each_form_stands_for_a_request_or_says_why_not():
     without = {form.__name__ for form in all_forms() if not form.request_serializer}
     assert without <= set(OF_PAGES_ALONE)
     assert NewToken in COMPARED and len(COMPARED) > 15
+
+
+TEXT = "Is **this** like #1, @bob? <script>x</script>"
+SEEN = "<strong>this</strong>"
+
+
+@pytest.fixture
+def place(make, team_repo, alice, bob) -> str:
+    """A repository with thread 1, reply 1 to it, and pull 2, all by bob."""
+    thread = make.thread(team_repo, by=bob, title="First", body="First text.")
+    make.reply(thread, by=bob, body="First reply.")
+    make.pull(team_repo, by=bob, title="Second", body="Second text.")
+    return f"/{team_repo.path}"
+
+
+FORMS = {
+    "/threads/new": {"title": "Typed", "kind": "proposal", "priority": "high"},
+    "/threads/1/edit": {"title": "Typed", "kind": "issue", "priority": "low", "status": "open"},
+    "/threads/1/replies": {"kind": "question"},
+    "/threads/1/replies/1/reply": {"kind": "question"},
+    "/threads/1/replies/1/edit": {"kind": "task", "status": "open"},
+    "/threads/2/replies": {"kind": "question"},
+    "/pulls/new": {"title": "Typed", "source_branch": "a", "target_branch": "b", "status": "draft"},
+    "/pulls/2/edit": {"title": "Typed"},
+    "/pulls/2/reviews": {"expected_head_sha": "abc"},
+}
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_a_text_is_shown_as_it_will_look_and_nothing_is_done(visit, place, bob, events, path):
+    person, fields = visit(bob), FORMS[path]
+    with events():
+        page = person.post(place + path, **fields, body=TEXT, preview="yes").gives(200)
+    assert SEEN in page.html and "<script>x" not in page.html and not page.alert()
+    assert f'href="{place}/threads/1"' in page.html and 'href="/users/bob"' in page.html
+    assert "Is **this** like #1" in page.html
+    for name, value in fields.items():
+        kept = [f' name="{name}"', f'value="{value}"']
+        tags = re.findall(r"<(?:input|option)[^>]*>", page.html)
+        chosen = [one for one in tags if kept[1] in one and (kept[0] in one or " selected" in one)]
+        assert chosen, (name, value)
+
+
+def test_what_was_previewed_is_then_sent_as_it_was_typed(visit, make, place, bob, events):
+    person, path = visit(bob), f"{place}/threads/1/edit"
+    shown = person.get(path).gives().inputs()
+    typed = {"title": "Typed", "body": "One\r\ntwo", "kind": "discussion", "priority": "normal"}
+    typed["status"] = "open"
+    page = person.post(path, **shown | typed | {"preview": "yes"}).gives()
+    with events("thread-updated"):
+        person.post(path, **page.inputs() | typed).redirects_to(f"{place}/threads/1")
+    assert "Typed" in person.get(f"{place}/threads/1").h1
+
+
+def test_a_preview_is_cut_where_a_text_would_be_refused(visit, place, bob):
+    page = visit(bob).post(f"{place}/threads/new", body="a " * 40_000 + "END", preview="yes")
+    seen = re.search(r"Nothing is saved yet.*?</section>", page.gives().html, re.DOTALL)
+    assert seen and "END" not in seen[0]
+
+
+def test_who_may_not_write_sees_no_preview(visit, place, bob, carol):
+    visit(carol).post(f"{place}/threads/1/replies", body=TEXT, preview="yes").gives(403)
+    page = visit().post(f"{place}/threads/1/replies", body=TEXT, preview="yes").gives(401)
+    assert "Is **this**" in page.html
+
+
+def test_the_page_names_every_operation_record_and_code(visit):
+    html = visit().get("/api/").gives(200).html
+    assert 'href="/api/v1/openapi.json"' in html
+    for one in routed():
+        assert f"<code>{one.method} {one.path}</code>" in html
+    for name, schema in described()["components"]["schemas"].items():
+        assert f'<details id="{name}">' in html
+        for field, inner in schema.get("properties", {}).items():
+            assert f"<code>{field}</code>" in html and inner["description"]
+    for code in ("head_changed", "slug_taken", "rate_limited"):
+        assert f"<code>{code}</code>" in html
+    assert "`" not in html
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("", ""),
+        ("no code", "no code"),
+        ("`sha` of <b>, or `null`.", "<code>sha</code> of &lt;b&gt;, or <code>null</code>."),
+        ("a `<b>`", "a <code>&lt;b&gt;</code>"),
+        ("one ` alone", "one <code> alone</code>"),
+    ],
+)
+def test_what_stands_between_backticks_is_code(text, html):
+    assert with_code(text) == html
+
+
+def test_its_links_lead_somewhere_and_no_place_has_two_of_one_name(visit):
+    html = visit().get("/api/").html
+    places = re.findall(r' id="([^"]+)"', html)
+    assert len({*places}) == len(places)
+    assert {*re.findall(r'href="#([^"]+)"', html)} <= {*places}
+
+
+def test_the_page_is_one_load_for_a_browser_and_leads_back(visit, ada):
+    assert '<a href="/api/">The API</a>' in visit().get("/").html
+    person = visit(ada)
+    compressed = person.client.get("/api/", headers={"accept-encoding": "gzip"})
+    assert len(compressed.content) < 40_000
+    assert "ada" in person.get("/api/").text.lower()
+    assert visit().client.head("/api/").status_code == 200
+    assert visit().client.post("/api/").status_code == 405

@@ -1,14 +1,14 @@
-"""Home and the person's pulls: rows waiting for the person or for others, with reasons; welcome."""
-
-from __future__ import annotations
+"""Home, the person's pulls, the inbox and search: lists across repositories, within access."""
 
 import re
 
 import pytest
 
+from apps.events.models import Ping
 from apps.pulls.jobs import check_next_conflict
 from apps.pulls.models import PullStatus, ReviewStatus
 from apps.repos.models import BRANCHES, Repo, Visibility
+from apps.teams.actions import add_member
 from apps.teams.models import Member
 from apps.threads.models import Thread
 from tests.factories import (
@@ -16,10 +16,14 @@ from tests.factories import (
     ProtectionFactory,
     PullFactory,
     RefFactory,
+    RepoFactory,
     ReviewFactory,
     TeamFactory,
+    ThreadFactory,
+    UserFactory,
 )
 from tests.gitclient import Clone
+from tests.principals import team_access_of
 from tests.test_queries import costing
 from tests.web.page_client import plain
 
@@ -42,17 +46,9 @@ def protection(repo, bob):
 
 
 def pull_of(author, repo: Repo, title: str, **fields):
-    return PullFactory.create(
-        **{
-            "repo": repo,
-            "head_sha": HEAD,
-            "head_pushed_by": author,
-            "has_conflict": False,
-            **fields,
-        },
-        thread__created_by=author,
-        thread__title=title,
-    )
+    fields = {"head_sha": HEAD, "head_pushed_by": author, "has_conflict": False, **fields}
+    thread = {"thread__created_by": author, "thread__title": title}
+    return PullFactory.create(repo=repo, **fields, **thread)
 
 
 def rows(page, heading: str) -> list[str]:
@@ -188,10 +184,8 @@ def test_repositories_of_one_and_of_ones_teams_stand_there_but_not_those_of_othe
     make.repo(carol, "elsewhere", by=carol, visibility="public")
     pull_of(alice, repo, "One")
     repos = rows(visit(bob).get("/").gives(), "Repositories")
-    assert repos == [
-        "private bob/notes Things to remember empty",
-        "private acme/api 1 open pull empty",
-    ]
+    own, others = "bob/notes Things to remember", "acme/api 1 open pull"
+    assert repos == [f"private {own} empty", f"private {others} empty"]
     assert "acme" in rows(visit(bob).get("/"), "Teams")[0]
 
 
@@ -256,3 +250,172 @@ def test_a_page_that_gathers_costs_the_same_for_nine_of_everything_as_for_three(
         costs.append((cost.sql, cost.git))
     assert Thread.objects.count() == 27 and page.html.count("<li") > 3
     assert costs[0] == costs[1] and costs[0] <= (most, 0), costs
+
+
+NOWHERE = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.fixture
+def thread(make, team_repo, alice, bob):
+    """A thread by alice that mentions bob twice."""
+    found = make.thread(team_repo, by=alice, title="Slow pushes", body="@bob")
+    make.reply(found, by=alice, body="@bob, look")
+    return found
+
+
+def count(page) -> str:
+    """The number of unread pings in the header."""
+    found = re.findall(r'Inbox</span>(?:<span class="count hot">(.*?)</span>)?', page.html)
+    return str(found[0])
+
+
+def test_each_ping_says_what_happened_where_and_leads_there(visit, make, acme, thread, alice, bob):
+    page = visit(bob).get("/inbox").gives()
+    assert page.text.count("Slow pushes acme/api · alice mentioned you") == 2
+    assert 'href="/teams/acme/api/threads/1#reply-1"' in page.html
+    carol = make.with_token(type(bob).objects.create(username="carol", username_key="carol"))
+    add_member(access=team_access_of(alice, acme), user=carol, role="viewer")
+    page = visit(carol).get("/inbox").gives()
+    assert "acme alice added you to the team" in page.text and 'href="/teams/acme"' in page.html
+    assert count(page) == "1"
+
+
+def test_pings_are_marked_as_read_one_by_one(visit, thread, alice, bob, events):
+    person, other = visit(bob), visit(alice)
+    ping = Ping.objects.filter(user=bob).latest("event")
+    assert count(person.get("/")) == "2" and count(other.get("/")) == ""
+    with events():
+        other.post(f"/inbox/{ping.uuid}/read").gives(404)
+        person.post(f"/inbox/{NOWHERE}/read").gives(404)
+        person.get(f"/inbox/{ping.uuid}/read").gives(405)
+        visit().post(f"/inbox/{ping.uuid}/read").gives(401)
+        for _ in range(2):
+            person.post(f"/inbox/{ping.uuid}/read").redirects_to("/inbox")
+    page = person.get("/inbox")
+    assert count(page) == "1" and page.html.count('class="unread"') == 1
+    all_of_them = person.get("/inbox?unread=false").gives()
+    assert all_of_them.text.count("alice mentioned you") == 2
+    assert all_of_them.html.count('class="unread"') == 1
+
+
+def test_all_are_marked_as_read_at_once_and_the_empty_list_says_what_comes_there(
+    visit, thread, bob
+):
+    person = visit(bob)
+    person.post("/inbox/read-all", next="/inbox?page=1").redirects_to("/inbox?page=1")
+    page = person.get("/inbox").gives()
+    assert "All pings marked as read." in page.text and "No unread pings." in page.text
+    assert count(page) == "" and 'action="/inbox/read-all"' not in page.html
+    assert "Slow pushes" in person.get("/inbox?unread=false").text
+
+
+@pytest.mark.parametrize("goal", ["https://evil.example/inbox", "//evil.example", "/settings", ""])
+def test_the_way_back_leads_to_the_inbox_only(visit, thread, bob, goal):
+    visit(bob).post("/inbox/read-all", next=goal).redirects_to("/inbox")
+
+
+def test_a_long_inbox_has_pages_and_the_bar_counts_no_further_than_it_says(visit, thread, bob):
+    event = Ping.objects.filter(user=bob).latest("event").event
+    more = []
+    for _ in range(118):
+        event.pk = None
+        event.save(force_insert=True)
+        more.append(Ping(user=bob, event_id=event.pk, kind="mention"))
+    Ping.objects.bulk_create(more)
+    person = visit(bob)
+    page = person.get("/inbox").gives()
+    assert count(page) == "99+" and page.html.count("alice mentioned you") == 50
+    assert 'href="/inbox?page=2"' in page.html
+    assert person.get("/inbox?page=3").gives().html.count("alice mentioned you") == 20
+
+
+TYPES = ("repos", "pulls", "threads", "users")
+
+
+@pytest.fixture
+def things(make, team_repo, alice):
+    """A thread and a pull in team acme's private repository, and one thread in a public one."""
+    make.thread(team_repo, by=alice, title="Slow pushes of the moon", body="stars")
+    make.pull(team_repo, by=alice, title="Moon landing", body="stars")
+    public = make.repo(alice, "moonbase", by=alice, visibility=Visibility.PUBLIC)
+    make.thread(public, by=alice, title="100% of the moon")
+    return public
+
+
+def found(person, query: str) -> list[str]:
+    """The titles or names on the page, in order."""
+    html = person.get(f"/search?{query}").gives().html
+    main = html[html.index("<main") :]
+    entries = re.findall(r'<div class="entry">.*?<a href="[^"]*">(.*?)</a>', main, re.DOTALL)
+    return [plain(one) for one in entries]
+
+
+def test_each_sort_is_found_by_a_part_of_what_it_is_called(visit, things, alice, bob):
+    person = visit(bob)
+    assert found(person, "q=moon") == ["alice/moonbase"]
+    assert found(person, "q=API&type=repos") == ["acme/api"]
+    assert found(person, "q=moon&type=pulls") == ["Moon landing"]
+    assert found(person, "q=MOON&type=threads") == ["100% of the moon", "Slow pushes of the moon"]
+    assert found(person, "q=0%25&type=threads") == ["100% of the moon"]
+    assert found(person, "q=ALI&type=users") == ["alice"]
+    assert found(person, "q=stars&type=threads") == found(person, "q=stars&type=pulls") == []
+
+
+def test_nothing_is_found_that_one_may_not_read(visit, things, alice, bob, carol):
+    for reader, lost in ((carol, False), (bob, True)):
+        if lost:
+            Member.objects.filter(user=bob).delete()
+        person = visit(reader)
+        for text in ("", "moon", "api", "acme"):
+            for sort in ("repos", "pulls", "threads"):
+                html = person.get(f"/search?q={text}&type={sort}").gives().html
+                assert "acme/api" not in html and "landing" not in html and "pushes" not in html
+        assert found(person, "type=threads") == ["100% of the moon"]
+        assert found(person, "type=repos") == ["alice/moonbase"]
+
+
+@pytest.mark.parametrize("sort", TYPES)
+def test_an_empty_answer_says_what_was_searched_and_how_to_go_on(visit, things, bob, sort):
+    page = visit(bob).get(f"/search?q=%3Cb%3Enothing&type={sort}").gives()
+    assert "“<b>nothing”" in page.text and "Try fewer letters" in page.text
+    assert "<b>nothing" not in page.html
+    for other in TYPES:
+        assert f'href="/search?q=%3Cb%3Enothing&amp;type={other}"' in page.html
+    assert page.html.count('aria-current="page"') == 1
+    assert page.value("q") == "" or page.html.count("nothing") > 3
+
+
+@pytest.mark.parametrize("query", ["type=moon", f"q={'x' * 201}", "q=%00", "type=pulls&before=x"])
+def test_what_cannot_be_searched_for_is_refused(visit, bob, query):
+    visit(bob).get(f"/search?{query}").gives(422)
+
+
+ADD = {
+    "repos": lambda repo, name: RepoFactory.create(
+        owner=repo.owner, slug=name, visibility="public"
+    ),
+    "threads": lambda repo, name: ThreadFactory.create(repo=repo, title=name),
+    "pulls": lambda repo, name: PullFactory.create(repo=repo, thread__title=name),
+    "users": lambda repo, name: UserFactory.create(username=name),
+}
+
+
+@pytest.mark.parametrize("sort", TYPES)
+def test_a_long_answer_has_pages_and_costs_the_same(visit, team_repo, bob, sort):
+    person, costs, query = visit(bob), [], f"q=moon&type={sort}"
+    for count in (3, 57):
+        for number in range(count):
+            ADD[sort](team_repo, f"moon{count}-{number}")
+        person.get(f"/search?{query}").gives()
+        with costing() as cost:
+            page = person.get(f"/search?{query}").gives()
+        costs.append((cost.sql, cost.git))
+    assert costs[0] == costs[1] and costs[0] <= (6, 0)
+    following = page.find(r'rel="next" href="/search\?([^"]+)"')
+    first, second = found(person, query), found(person, following)
+    assert len(first) == 50 and len({*first, *second}) == 60
+
+
+def test_the_bar_searches_from_every_page_for_who_is_signed_in(visit, bob):
+    assert '<form role="search" action="/search">' in visit(bob).get("/settings").html
+    assert "/search" not in visit().get("/").html

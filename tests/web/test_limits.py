@@ -1,13 +1,20 @@
-"""Too many attempts to sign in are refused with the seconds to wait: the rate limit `login`."""
+"""Rate limits of pages and of mail; attempts to sign in are limited by address and by account."""
+
+import re
 
 import pytest
+from django.core import signing
 
+from apps.site.actions import update_site_settings
 from apps.site.limits import MAIL_LIMIT, admits_mail
 from apps.site.models import RateLimit
+from apps.web import signin
+from apps.web.signin import WRONG
 from apps.web.templatetags.guildhall import lasting
 from tests.factories import UserFactory
+from tests.principals import principal_of
 from tests.web.page_client import PASSWORD, PageClient
-from tests.web.test_passwords import mails
+from tests.web.test_signin import link_in, mails
 
 LOGIN = [("/signin", {"username": "nobody", "password": "wrong"}), ("/reset", {"email": "a@b.org"})]
 OWN = ["/settings", "/settings/password"]
@@ -31,9 +38,7 @@ def test_attempts_to_sign_in_are_counted_by_address_and_looking_is_free(visit, a
     assert 0 < int(seconds) <= 120
     visit().sign_in("Ada", PASSWORD).gives(429)
     visit().get(path).gives(200)
-    elsewhere = PageClient()
-    elsewhere.client.defaults["REMOTE_ADDR"] = "192.0.2.7"
-    elsewhere.sign_in("Ada").redirects_to("/")
+    visit_from("192.0.2.7").sign_in("Ada").redirects_to("/")
 
 
 @pytest.mark.parametrize("path", OWN)
@@ -62,9 +67,7 @@ def test_pages_that_nobody_is_signed_in_for_count_for_their_address_with_the_api
     assert f"in {lasting(refused.header('Retry-After'))}" in refused.text
     api().get(repo.api_path).fails(429, "rate_limited")
     visit(alice).get(path).gives(200)
-    elsewhere = PageClient()
-    elsewhere.client.defaults["REMOTE_ADDR"] = "192.0.2.7"
-    elsewhere.get(path).gives(200)
+    visit_from("192.0.2.7").get(path).gives(200)
 
 
 @pytest.mark.parametrize("path", ["/signin", "/reset"])
@@ -96,8 +99,7 @@ def test_a_form_counts_for_its_person_together_with_the_api(scope, visit, api, a
     for _ in range(3):
         person.get(path).gives(200)
     person.post(f"{path}/replies", **fields).gives(303)
-    owner = "/teams/acme/repos"
-    of_api = f"{owner}/{thread.repo.slug}/threads/{thread.number}/replies"
+    of_api = f"{thread.repo.api_path}/threads/{thread.number}/replies"
     api(alice).post(of_api, **fields).gives(201)
     api(alice).post(of_api, **fields).fails(429, "rate_limited")
     person.post(f"{path}/replies", **fields).gives(429)
@@ -125,9 +127,7 @@ def recipients():
 
 
 def ask_for_reset(email, from_address):
-    stranger = PageClient()
-    stranger.client.defaults["REMOTE_ADDR"] = from_address
-    return stranger.post("/reset", email=email).redirects_to("/reset/sent")
+    return visit_from(from_address).post("/reset", email=email).redirects_to("/reset/sent")
 
 
 def test_mail_to_one_person_is_limited_whoever_asks_for_it(ada):
@@ -173,3 +173,104 @@ def test_links_that_confirm_an_address_count_together_with_those_of_resets(visit
     ask_for_reset("ada@example.org", "192.0.2.1")
     assert recipients() == [f"Ada+{number}@example.org" for number in range(MAIL_LIMIT.most)]
     assert len(said) == 1
+
+
+MOST = 3
+
+
+def visit_from(address):
+    """A client that is not signed in, at this IP address."""
+    client = PageClient()
+    client.client.defaults["REMOTE_ADDR"] = address
+    return client
+
+
+@pytest.fixture
+def stranger(db):
+    """`stranger()`: a new browser, at another address each time; each account has `MOST` tries."""
+    set_rate_limit("login", MOST)
+    numbers = iter(range(1, 255))
+    return lambda: visit_from(f"192.0.2.{next(numbers)}")
+
+
+def use_up(stranger, name):
+    """Guess passwords from several addresses until the limit is reached."""
+    for number in range(MOST):
+        page = stranger().sign_in(name.upper() if number % 2 else name, "wrong").gives(422)
+        assert page.alert() == WRONG
+
+
+def test_guesses_from_many_addresses_are_counted_for_the_account(stranger, ada):
+    use_up(stranger, "Ada")
+    refused = stranger().sign_in("aDa", PASSWORD).gives(429)
+    assert "Too many sign-in attempts" in refused.alert() and refused.value("username") == "aDa"
+    assert 0 < int(refused.header("Retry-After")) <= 2 * 15 * 60
+    other = UserFactory.create(username="other", clear_password=PASSWORD)
+    stranger().sign_in(other.username).redirects_to("/")
+
+
+def test_a_name_that_nobody_has_is_answered_the_same(stranger, ada):
+    said = set()
+    for name in ("Ada", "nobody"):
+        use_up(stranger, name)
+        page = stranger().sign_in(name, "wrong").gives(429)
+        said.add(re.sub(r"\d+ s", "", page.alert()))
+    assert len(said) == 1
+
+
+def test_whoever_has_signed_in_before_gets_in_with_the_same_browser(stranger, ada):
+    own = stranger()
+    own.sign_in("Ada").redirects_to("/")
+    own.post("/signout")
+    while stranger().sign_in("Ada", "wrong").status != 429:
+        pass
+    stranger().sign_in("Ada").gives(429)
+    own.sign_in("Ada", "wrong").gives(422)
+    own.sign_in("Ada").redirects_to("/")
+
+
+def test_a_known_browser_has_tries_of_its_own_and_no_more(stranger, ada):
+    own = stranger()
+    own.sign_in("Ada").redirects_to("/")
+    own.post("/signout")
+    for _ in range(MOST):
+        own.client.defaults["REMOTE_ADDR"] = stranger().client.defaults["REMOTE_ADDR"]
+        own.sign_in("Ada", "wrong").gives(422)
+    own.client.defaults["REMOTE_ADDR"] = "198.51.100.1"
+    own.sign_in("Ada").gives(429)
+    own.client.defaults["REMOTE_ADDR"] = "198.51.100.2"
+    own.sign_in("other", "wrong").gives(422)  # it is not known for other accounts
+
+
+def test_a_new_password_by_mail_lets_its_person_in(stranger, ada):
+    use_up(stranger, "Ada")
+    own, new = stranger(), "staple battery horse"
+    own.post("/reset", email="ada@example.org").redirects_to("/reset/sent")
+    own.post(link_in(mails()[0]), password=new, again=new).redirects_to("/signin")
+    own.sign_in("Ada", new).redirects_to("/")
+    stranger().sign_in("Ada", new).gives(429)
+
+
+def test_nobody_makes_themself_known(stranger, ada):
+    use_up(stranger, "Ada")
+    others = signing.dumps(["other", "x"], salt=signin.KNOWN_SALT)
+    texts = ["", "x", signing.dumps(["ada", "x"]), others]
+    for text in texts:
+        client = stranger()
+        client.client.cookies[signin.KNOWN_BROWSER] = text
+        client.sign_in("Ada").gives(429)
+
+
+def test_the_cookie_is_for_signing_in_alone(stranger, ada):
+    own = stranger()
+    own.sign_in("Ada").redirects_to("/")
+    cookie = own.client.cookies[signin.KNOWN_BROWSER]
+    assert cookie["httponly"] and (cookie["samesite"], cookie["path"]) == ("Lax", "/signin")
+    assert "ada@example.org" not in cookie.value
+
+
+def test_staff_lifts_it_with_the_limit(stranger, ada, sam):
+    update_site_settings(principal=principal_of(sam), rate_limits_enabled=False)
+    for _ in range(3 * MOST):
+        stranger().sign_in("Ada", "wrong").gives(422)
+    stranger().sign_in("Ada").redirects_to("/")

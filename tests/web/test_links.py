@@ -2,8 +2,6 @@
 `web_url` of the API has a page.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, deque
 from html import unescape
@@ -20,9 +18,8 @@ from config import demo
 from tests.api import Api
 from tests.factories import UserFactory
 from tests.test_queries import BESIDE
-from tests.web.markup import flaws
+from tests.web.markup import colour_alone, flaws
 from tests.web.page_client import PageClient, PageResponse
-from tests.web.signs import colour_alone
 
 pytestmark = [pytest.mark.slow, pytest.mark.once]
 NO_PAGES = ("/static/", "/admin/", "/api/v1/", "/favicon.ico")
@@ -149,13 +146,10 @@ def lists() -> list[str]:
         path = f"/{owner}/repos/{repo.slug}"
         found += [path, f"{path}/threads?per_page=100", f"{path}/pulls?per_page=100"]
         found += [f"{path}/commits?per_page=3", f"{path}/tree", f"{path}/branches"]
-        found += [f"{path}/threads/{one}/replies?per_page=100" for one in numbers(repo)]
+        numbers = repo.threads.values_list("number", flat=True)
+        found += [f"{path}/threads/{one}/replies?per_page=100" for one in numbers]
         found.append(f"/events?scope=repo:{repo.path}&per_page=100")
     return found
-
-
-def numbers(repo: Repo) -> list[int]:
-    return list(repo.threads.values_list("number", flat=True))
 
 
 def names(record: dict[str, Any]) -> list[str]:

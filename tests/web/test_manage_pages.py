@@ -1,7 +1,5 @@
 """The pages that create and change teams, repositories and forks."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -197,9 +195,7 @@ def test_a_refused_change_of_a_protection_leaves_its_name_on_the_page(
     assert page.h1 == "Protection of next" and page.value("branch") == "main"
 
 
-def test_a_fork_is_asked_for_and_the_page_says_how_far_it_is(
-    visit, acme, team_repo, alice, bob, carol, events
-):
+def test_a_fork_is_asked_for_and_the_page_says_how_far_it_is(visit, team_repo, bob, carol, events):
     team_repo.visibility = Visibility.PUBLIC
     team_repo.save()
     address = f"/{team_repo.path}/forks"

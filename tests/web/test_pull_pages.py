@@ -1,7 +1,5 @@
 """The pages of pulls: conditions, reviews, merging."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -49,12 +47,10 @@ def test_a_pull_that_can_be_merged_is_merged_from_its_page(visit, pull, address,
     page = person.get(address).gives()
     assert page.h1 == f"Add an arch #{pull.number}" and "<em>arch</em>" in page.html
     assert conditions(page.html) == [True] * 6 and "Can be merged" in page.text
-    seen = re.search(r'name="expected_head_sha" value="([0-9a-f]{40})"', page.html)
-    assert seen
+    seen = page.find(r'name="expected_head_sha" value="([0-9a-f]{40})"')
+    sent = {"merge_strategy": "squash", "expected_head_sha": seen}
     with events("branch-pushed", "pull-merged"):
-        person.post(
-            f"{address}/merge", merge_strategy="squash", expected_head_sha=seen[1]
-        ).redirects_to(f"{address}#verdict")
+        person.post(f"{address}/merge", **sent).redirects_to(f"{address}#verdict")
     page = person.get(address)
     assert "Merged by alice" in page.text and "Merge</button>" not in page.html
 
@@ -63,9 +59,8 @@ def test_all_conditions_are_shown_at_once_and_a_refused_merge_shows_them_again(
     visit, make, pull, address, clone, alice, bob, events
 ):
     protection = make.protection(pull.repo, by=alice)
-    update_protection(
-        access=access_of(alice, pull.repo), protection=protection, required_approvals=1
-    )
+    access = access_of(alice, pull.repo)
+    update_protection(access=access, protection=protection, required_approvals=1)
     make.review(pull, by=bob, status="changes_requested")
     clone.commit("main", {"arch": "closed\n"}, onto="main", message="close it")
     clone.push("main")
@@ -76,9 +71,8 @@ def test_all_conditions_are_shown_at_once_and_a_refused_merge_shows_them_again(
     assert "arch" in page.text and "Changes are requested by bob" in page.text
     assert '<option value="merge">Merge commit</option>' in page.html
     with events():
-        refused = visit(alice).post(
-            f"{address}/merge", merge_strategy="merge", expected_head_sha=pull.head_sha
-        )
+        sent = {"merge_strategy": "merge", "expected_head_sha": pull.head_sha}
+        refused = visit(alice).post(f"{address}/merge", **sent)
     assert conditions(refused.gives(409).html) == conditions(page.html)
     assert "is a draft" in refused.alert() and "change the same lines" in refused.alert()
     assert not re.search(r"[a-z]_[a-z]", refused.alert())
@@ -169,9 +163,8 @@ def test_reviews_replies_and_pushes_stand_in_one_conversation(
     with events("review-created"):
         person.post(f"{address}/reviews", status="approved", body="**Good**", expected_head_sha="")
     with events("reply-created"):
-        person.post(
-            f"/{pull.repo.path}/threads/{pull.number}/replies", kind="comment", body="When?"
-        ).redirects_to(f"{address}#reply-1")
+        replies = f"/{pull.repo.path}/threads/{pull.number}/replies"
+        person.post(replies, kind="comment", body="When?").redirects_to(f"{address}#reply-1")
     clone.commit("feature", {"arch": "wide\n"}, onto="feature", message="widen")
     clone.push("feature")
     page = person.get(address).gives()

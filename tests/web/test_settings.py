@@ -1,16 +1,21 @@
-"""`/settings`: the person's name and address."""
+"""`/settings`: account, appearance, tokens, and e-mail about pings with the link that ends it."""
 
+import datetime as dt
 import re
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
+from django.utils import timezone
 
 from apps.accounts import actions
-from apps.accounts.models import DISPLAY_NAME_MAX, User
+from apps.accounts.actions import deactivate_user
+from apps.accounts.models import DISPLAY_NAME_MAX, TOKEN_PREFIX, ApiToken, User
+from apps.accounts.proofs import address_proof, unsubscribe_proof
+from tests.api import Api
 from tests.factories import UserFactory
 from tests.principals import principal_of
 from tests.web.page_client import PASSWORD, PageClient
-from tests.web.test_passwords import mails
+from tests.web.test_signin import link_in, mails
 
 NEW = "lovelace@example.org"
 
@@ -21,10 +26,6 @@ def named(ada, settings):
     settings.SENDS_MAIL = True
     ada.display_name = "Ada L."
     ada.save()
-
-
-def link_in(message):
-    return re.findall(r"http://127.0.0.1:8000(/settings/email\S+)", message.body)[0]
 
 
 def save(person, **changed):
@@ -154,3 +155,214 @@ def test_who_is_signed_out_is_shown_what_they_typed_and_nothing_else(visit, ada,
     typed = visit(ada).get("/settings").inputs() | {"display_name": "Countess"}
     page = visit().post("/settings", **typed).gives(401)
     assert "Countess" in page.text and "Ada L." not in page.text and "nitial" not in page.text
+
+
+APPEARANCE = "/settings/appearance"
+
+
+def look_of(page):
+    """The `<html>` tag, without the attributes for drafts."""
+    return re.sub(r' data-(user|sent)="[^"]*"', "", "".join(re.findall(r"<html[^>]*>", page.html)))
+
+
+@pytest.mark.once
+def test_an_account_keeps_its_colours_and_shortcuts_in_every_browser(visit, ada, events):
+    person = visit(ada)
+    assert look_of(person.get("/")) == '<html lang="en">'
+    with events():
+        assert person.post(APPEARANCE, theme="green").gives(422).alert()
+    with events("user-updated") as recorded:
+        person.post(APPEARANCE, theme="dark").redirects_to(APPEARANCE)
+    assert sorted(recorded[0].data["changed"]) == ["has_shortcuts", "theme"]
+    dark = '<html lang="en" data-theme="dark" data-shortcuts="off">'
+    for page in (person.get(APPEARANCE), visit(ada).get("/nowhere"), visit(ada).get("/teams")):
+        assert look_of(page) == dark
+    with events("user-updated"):
+        person.post(APPEARANCE, theme="system", has_shortcuts="on").redirects_to(APPEARANCE)
+    assert look_of(person.get(APPEARANCE)) == '<html lang="en">'
+
+
+@pytest.mark.once
+def test_a_browser_keeps_the_colours_for_who_is_signed_out(visit, ada, events):
+    nobody = visit()
+    assert "shortcuts" not in nobody.get(APPEARANCE).gives().text
+    with events():
+        nobody.post(APPEARANCE, theme="light", has_shortcuts="on").redirects_to(APPEARANCE)
+    assert nobody.client.cookies["theme"]["httponly"]
+    assert look_of(nobody.get("/signin")) == '<html lang="en" data-theme="light">'
+    User.objects.filter(pk=ada.pk).update(theme="dark")
+    nobody.sign_in("Ada", PASSWORD)
+    assert 'data-theme="dark"' in look_of(nobody.get("/"))
+    nobody.post("/signout")
+    nobody.post(APPEARANCE, theme="system").redirects_to(APPEARANCE)
+    nobody.client.cookies["theme"] = 'x"><script>'
+    assert look_of(nobody.get("/")) == '<html lang="en">'
+
+
+TOKENS = "/settings/tokens"
+
+
+def test_a_token_is_shown_once_and_works(visit, ada, events):
+    person = visit(ada)
+    with events("token-created"):
+        made = person.post(TOKENS, name="laptop", expires_at="90 days").gives(201)
+    text = re.findall(rf'value="({TOKEN_PREFIX}\w+)"', made.html)
+    assert len(text) == 1 and made.header("Cache-Control") == "no-store"
+    again = person.get(TOKENS)
+    assert text[0] not in again.html and again.header("Cache-Control") == "no-store"
+    assert "laptop" in again.text and "expires" in again.text
+    assert Api(text[0]).get("/api-tokens/self").gives()["name"] == "laptop"
+
+
+def test_a_token_without_a_name_or_with_an_invalid_expiry_is_refused_and_keeps_what_was_typed(
+    visit, ada, events
+):
+    person = visit(ada)
+    with events():
+        page = person.post(TOKENS, name=" ", expires_at="30 days").gives(422)
+        assert page.alert() == "Name : This field is required."
+        assert 'value="30 days" selected' in page.html
+        assert "x" * 256 in person.post(TOKENS, name="x" * 256).gives(422).value("name")
+        person.post(TOKENS, name="laptop", expires_at="3 fortnights").gives(422)
+        person.post(TOKENS, name="lap\0top").gives(422)
+    assert page.header("Cache-Control") == "no-store"
+
+
+def test_a_token_expires_when_the_form_says(visit, ada):
+    for chosen, days in {"30 days": 30, "90 days": 90, "1y": 365.25}.items():
+        visit(ada).post(TOKENS, name=chosen, expires_at=chosen).gives(201)
+        end = timezone.now() + dt.timedelta(days=days)
+        around = (end - dt.timedelta(minutes=1), end)
+        assert ApiToken.objects.filter(name=chosen, expires_at__range=around).exists()
+    visit(ada).post(TOKENS, name="never", expires_at="").gives(201)
+    assert ApiToken.objects.get(name="never").expires_at is None
+
+
+def test_revoking_asks_first_and_ends_the_token(visit, make, ada, events):
+    text = make.token(ada)
+    path = f"{TOKENS}/{ada.tokens.get().uuid}/revoke"
+    person = visit(ada)
+    with events():
+        assert person.get(path).gives().h1 == "Revoke tests?"
+    with events("token-revoked"):
+        person.post(path).redirects_to(TOKENS)
+    with events():
+        person.post(path).redirects_to(TOKENS)
+    assert "Token tests revoked." in person.get(TOKENS).text
+    Api(text).get("/api-tokens/self").fails(401, "invalid_token")
+
+
+def test_nobody_reaches_the_tokens_of_others_here_not_even_staff(visit, make, ada, alice, sam):
+    path = f"{TOKENS}/{ada.tokens.get().uuid}/revoke"
+    for other in (alice, sam):
+        visit(other).get(path).gives(404)
+        visit(other).post(path).gives(404)
+        assert ada.tokens.get().token_prefix not in visit(other).get(TOKENS).text
+    visit(ada).get(f"{TOKENS}/{ada.uuid}/revoke").gives(404)
+    assert ada.tokens.get().revoked_at is None
+
+
+def test_many_tokens_come_on_several_pages(visit, ada):
+    ApiToken.objects.bulk_create(
+        ApiToken(user=ada, name=f"number {n}", digest=f"{n}") for n in range(60)
+    )
+    person = visit(ada)
+    first = person.get(TOKENS)
+    assert first.html.count("number ") and f'href="{TOKENS}?page=2"' in first.html
+    second = person.get(f"{TOKENS}?page=2").gives()
+    assert "tests" in second.text and f'href="{TOKENS}?page=1"' in second.html
+    person.get(f"{TOKENS}?page=x").gives(422)
+
+
+def test_hostile_names_are_shown_as_text(visit, ada):
+    name = '"><script>alert(1)</script>'
+    page = visit(ada).post(TOKENS, name=name, expires_at="").gives(201)
+    path = f"{TOKENS}/{ada.tokens.get(name=name).uuid}/revoke"
+    for shown in (page, visit(ada).get(path)):
+        assert name in shown.text and "<script>" not in shown.html
+
+
+def test_an_invalid_page_number_is_refused_before_a_token_is_made(visit, ada, events):
+    """A new token would be lost: only the response that creates it shows it."""
+    with events():
+        visit(ada).post("/settings/tokens?page=x", name="laptop", expires_at="1y").gives(422)
+
+
+def link(person):
+    return f"/unsubscribe?{urlencode({'token': unsubscribe_proof(person)})}"
+
+
+@pytest.fixture
+def told(ada, settings):
+    """ada, who gets mail about pings."""
+    settings.SENDS_MAIL = True
+    User.objects.filter(pk=ada.pk).update(wants_mail=True)
+    return ada
+
+
+def wants(person):
+    return User.objects.get(pk=person.pk).wants_mail
+
+
+def test_mail_is_off_until_somebody_asks_for_it(visit, ada, settings, events):
+    person = visit(ada)
+    assert 'name="wants_mail"' not in person.get("/settings").html
+    settings.SENDS_MAIL = True
+    page = person.get("/settings")
+    assert "wants_mail" not in page.inputs() and not wants(ada)
+    with events("user-updated") as recorded:
+        person.post("/settings", **page.inputs(), wants_mail="on").redirects_to("/settings")
+    assert wants(ada) and recorded[0].data == {"changed": ["wants_mail"], "before": {}, "after": {}}
+    ticked = person.get("/settings").inputs()
+    assert ticked.pop("wants_mail") == "on"
+    person.post("/settings", **ticked).redirects_to("/settings")
+    assert not wants(ada)
+
+
+def test_a_page_without_the_choice_leaves_it_as_it_is(visit, told, settings):
+    person = visit(told)
+    settings.SENDS_MAIL = False
+    person.post("/settings", **person.get("/settings").inputs()).redirects_to("/settings")
+    assert wants(told)
+
+
+def test_the_link_ends_the_mail_by_its_button_and_never_by_being_opened(visit, told, events):
+    stranger = visit()
+    with events():
+        for _ in range(2):
+            page = stranger.get(link(told)).gives()
+            assert page.header("Cache-Control") == "no-store"
+        stranger.client.head(link(told))
+    assert wants(told)
+    with events("user-updated"):
+        done = stranger.post("/unsubscribe", token=page.value("token")).gives(200)
+    assert "no more e-mail" in done.h1 and not wants(told)
+    with events():
+        stranger.post(link(told)).gives(200)
+
+
+def test_a_provider_ends_it_with_one_request_that_has_no_token_of_ours(told):
+    provider = PageClient(strict=True)
+    body = {"List-Unsubscribe": "One-Click"}
+    provider.post(link(told), {"Origin": "https://mail.example.org"}, **body).gives(200)
+    assert not wants(told)
+
+
+def test_the_link_works_whoever_is_signed_in_and_for_its_person_alone(visit, told, alice):
+    User.objects.filter(pk=alice.pk).update(wants_mail=True)
+    visit(alice).post(link(told)).gives(200)
+    assert not wants(told) and wants(alice)
+    User.objects.filter(pk=told.pk).update(wants_mail=True)
+    visit(alice).post(link(told)).gives(200)
+    assert not wants(told)
+
+
+def test_another_text_is_no_link(visit, told, sam, events):
+    with events():
+        for text in ("", "x", link(told)[:-1], address_proof(told, "ada@example.org")):
+            address = text if text.startswith("/") else f"/unsubscribe?{urlencode({'token': text})}"
+            for answer in (visit().get(address), visit().post(address)):
+                answer.gives(404)
+    assert wants(told)
+    deactivate_user(principal=principal_of(sam), user=told)
+    visit().post(link(told)).gives(404)

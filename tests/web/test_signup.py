@@ -1,4 +1,4 @@
-"""`/signup`: open, by invitation, or closed, as the settings of the site say."""
+"""`/signup`, as the settings of the site say, and `/settings/invites`."""
 
 import datetime as dt
 
@@ -9,11 +9,11 @@ from apps.accounts import actions
 from apps.accounts.models import Invite, User
 from apps.site.limits import MAIL_LIMIT
 from apps.site.models import SiteSettings
+from tests.factories import UserFactory
 from tests.principals import principal_of
 from tests.web.page_client import PASSWORD
 from tests.web.test_limits import set_rate_limit
-from tests.web.test_passwords import mails
-from tests.web.test_settings import link_in
+from tests.web.test_signin import link_in, mails
 
 WANTED = {"username": "Zoe", "email": "zoe@example.org", "password": PASSWORD, "again": PASSWORD}
 
@@ -26,9 +26,8 @@ def change_site_settings(**fields):
 @pytest.fixture
 def invite(sam):
     """An invite without an address: anybody with the link can use it."""
-    return actions.create_invite(
-        principal=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
-    )
+    later = timezone.now() + dt.timedelta(days=1)
+    return actions.create_invite(principal=principal_of(sam), expires_at=later)
 
 
 def test_without_an_invite_nobody_signs_up_unless_the_site_is_open(visit, events):
@@ -136,9 +135,8 @@ def test_an_address_is_shown_and_used_once_its_link_was_opened(visit, ada, api, 
     for name, address in (("Zoe", "zoe@example.org"), ("Eve", "ADA@example.org")):
         person = visit()
         with events("user-joined"):
-            person.post("/signup", **WANTED | {"username": name, "email": address}).redirects_to(
-                "/"
-            )
+            wanted = WANTED | {"username": name, "email": address}
+            person.post("/signup", **wanted).redirects_to("/")
         home = person.get("/").text
         assert "not confirmed yet" in home
         answers.append(home.replace(name, "…").replace(address, "…"))
@@ -176,3 +174,74 @@ def test_mail_to_one_address_is_limited_whoever_says_it_is_theirs(visit):
     for number in range(MAIL_LIMIT.most + 1):
         visit().post("/signup", **WANTED | {"username": f"zoe{number}"}).redirects_to("/")
     assert [message.to[0] for message in mails()] == ["zoe@example.org"] * MAIL_LIMIT.most
+
+
+INVITES = "/settings/invites"
+NEW_INVITE = {"email": "", "expires_at": "7 days"}
+
+
+def test_only_staff_invites_until_the_site_lets_everybody(visit, ada, sam, events):
+    with events():
+        assert "only staff" in visit(ada).get(INVITES).gives(403).text
+        visit(ada).post(INVITES, **NEW_INVITE).gives(403)
+    assert INVITES not in visit(ada).get("/settings").html
+    assert INVITES in visit(sam).get("/settings").html
+    with events("invite-created"):
+        visit(sam).post(INVITES, **NEW_INVITE).redirects_to(INVITES)
+    change_site_settings(signup_invite_creators="users")
+    assert INVITES in visit(ada).get("/settings").html
+    with events("invite-created"):
+        visit(ada).post(INVITES, **NEW_INVITE).redirects_to(INVITES)
+
+
+def test_an_invite_is_listed_with_its_link_for_its_creator_only(visit, sam):
+    visit(sam).post(INVITES, email="zoe@example.org", expires_at="30 days").redirects_to(INVITES)
+    link = f"http://127.0.0.1:8000/signup?invite={Invite.objects.get().uuid}"
+    page = visit(sam).get(INVITES)
+    assert link in page.html and "zoe@example.org" in page.text
+    assert page.header("Cache-Control") == "no-store"
+    other = visit(UserFactory.create(username="sue", staff=True)).get(INVITES)
+    assert link not in other.html and "zoe@" not in other.html
+    Invite.objects.update(expires_at=Invite.objects.get().created_at)
+    assert link not in visit(sam).get(INVITES).html and "expired" in visit(sam).get(INVITES).text
+
+
+@pytest.mark.parametrize("changed", [{"email": "nonsense"}, {"expires_at": "3 fortnights"}])
+def test_an_invalid_field_is_named(visit, sam, events, changed):
+    with events():
+        page = visit(sam).post(INVITES, **(NEW_INVITE | changed)).gives(422)
+    assert page.alert() and page.value("email") == changed.get("email", "")
+
+
+def test_account_age_and_number_of_invites_are_limited_and_the_text_stays(visit, sam, events):
+    change_site_settings(signup_invite_min_account_age="1d")
+    page = visit(sam).post(INVITES, **NEW_INVITE | {"email": "zoe@example.org"}).gives(403)
+    assert "1d old" in page.alert() and page.value("email") == "zoe@example.org"
+    change_site_settings(signup_invite_min_account_age="0s", signup_invite_max_per_24h=1)
+    visit(sam).post(INVITES, **NEW_INVITE).redirects_to(INVITES)
+    with events():
+        page = visit(sam).post(INVITES, **NEW_INVITE).gives(429)
+    assert "reached the limit" in page.alert() and int(page.header("Retry-After")) > 86000
+
+
+def test_deleting_asks_first_and_ends_the_link(visit, sam, events):
+    visit(sam).post(INVITES, **NEW_INVITE)
+    invite = Invite.objects.get()
+    path = f"{INVITES}/{invite.uuid}/delete"
+    other = visit(UserFactory.create(username="sue", staff=True))
+    with events():
+        other.post(path).gives(404)
+        asks = visit(sam).get(path).gives()
+        assert asks.h1 == "Delete this invite?" and asks.header("Cache-Control") == "no-store"
+    with events("invite-deleted"):
+        visit(sam).post(path).redirects_to(INVITES)
+    with events():
+        visit(sam).post(path).gives(404)
+    visit().get(f"/signup?invite={invite.uuid}").gives(404)
+
+
+def test_the_link_has_the_address_of_the_server_whatever_was_asked_for(server):
+    staff, body = server.api("sam"), b'{"expires_at": "1 day"}'
+    for host in ("localhost:6666", "127.0.0.1"):
+        made = staff.send("POST", "/signup-invites", body, Host=host).gives(201)
+        assert made["invite_url"].startswith(f"{server.url}/signup?")

@@ -1,67 +1,36 @@
 """The work of two people on one repository, in a browser without JavaScript and with real git: from
-an empty site to a merged pull, and out again.
+a new team to a merged pull, and out again.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.gitclient import Git
 from tests.server import Server
-from tests.web.chromium import chromium, complaints, new_page
+from tests.web.chromium import complaints, new_page
+from tests.web.live_site import Site, site
 from tests.web.page_client import PASSWORD
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.once]
 REPO = "/teams/masons/arch"
-PEOPLE = f"""
-from apps.accounts.actions import create_user
-for name in ("ada", "ben"):
-    create_user(principal=None, username=name, password={PASSWORD!r})
-"""
+__all__ = ["site"]
 
 
-@pytest.fixture(scope="module")
-def server(
-    tmp_path_factory: pytest.TempPathFactory, new_server: Callable[..., Server]
-) -> Iterator[Server]:
-    with new_server(tmp_path_factory.mktemp("story")) as server:
-        server.run(PEOPLE)
-        yield server
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("browser")) as browser:
-        yield browser
-
-
-@pytest.fixture
-def ada(server: Server, browser: Browser) -> Iterator[Page]:
-    with new_page(browser, server.url, java_script_enabled=False) as page:
-        sign_in(page, "ada")
+@contextmanager
+def signed_in(site: Site, username: str) -> Iterator[Page]:
+    with new_page(site.browser, site.server.url, java_script_enabled=False) as page:
+        page.goto("/signin")
+        page.get_by_label("Username").fill(username)
+        page.get_by_label("Password").fill(PASSWORD)
+        press(page, "Sign in")
+        expect(page.get_by_role("heading", name="Home")).to_be_visible()
         yield page
         assert complaints(page) == []
-
-
-@pytest.fixture
-def ben(server: Server, browser: Browser) -> Iterator[Page]:
-    with new_page(browser, server.url, java_script_enabled=False) as page:
-        sign_in(page, "ben")
-        yield page
-        assert complaints(page) == []
-
-
-def sign_in(page: Page, username: str) -> None:
-    page.goto("/signin")
-    page.get_by_label("Username").fill(username)
-    page.get_by_label("Password").fill(PASSWORD)
-    press(page, "Sign in")
-    expect(page.get_by_role("heading", name="Home")).to_be_visible()
 
 
 def press(page: Page, name: str) -> None:
@@ -164,10 +133,17 @@ def reply(page: Page, text: str, *, to: int = 0) -> None:
     expect(page.get_by_role("article").filter(has_text=text)).to_be_visible()
 
 
-def test_two_people_work_together_without_javascript(server, ada, ben, tmp_path):
+@pytest.fixture
+def people(site: Site) -> Iterator[tuple[Page, Page]]:
+    with signed_in(site, "ada") as ada, signed_in(site, "ben") as ben:
+        yield ada, ben
+
+
+def test_two_people_work_together_without_javascript(site, people, tmp_path):
+    ada, ben = people
     make_team_and_repository(ada)
     token = make_token(ada)
-    git = push(tmp_path / "work", server, token)
+    git = push(tmp_path / "work", site.server, token)
     protect_main(ada)
     assert "protected branch" in git.fails("push", "origin", "HEAD:main")
     open_pull(ada)

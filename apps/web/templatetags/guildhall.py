@@ -11,26 +11,24 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from apps.accounts import rules
 from apps.accounts.models import Theme
 from apps.accounts.principal import Principal
-from apps.core import pagination
-from apps.events import sentences
+from apps.accounts.rules import may_invite
+from apps.core.pagination import count_text, counted
 from apps.events.queries import list_pings
+from apps.events.sentences import short_path
 from apps.repos.models import Protection
 from apps.repos.protection_rules import summaries
 from apps.web import hidden_characters
-from apps.web.theme import theme_of
+from apps.web.responses import theme_of
 
 register = template.Library()
+register.filter("counted", counted)
+register.filter("may_invite", may_invite)
+register.filter("short_path", short_path)
+register.filter("spelled", hidden_characters.spelled)
 WEEK = dt.timedelta(days=7)
 UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
-
-
-@register.filter
-def may_invite(principal: Principal) -> bool:
-    """Whether the person may see the page of invites."""
-    return rules.may_invite(principal)
 
 
 @register.filter
@@ -58,35 +56,14 @@ def settings_summary(protection: Protection) -> str:
 
 
 @register.filter
-def short_path(path: str) -> str:
-    """The path without its kind of owner: `teams/acme/api` becomes `acme/api`."""
-    return sentences.short_path(path)
-
-
-@register.filter
 def marked(text: str) -> SafeString:
-    """The text with a mark around each hidden character."""
     return mark_safe(hidden_characters.escaped(text))  # noqa: S308 - escaped there
-
-
-@register.filter
-def spelled(text: str) -> str:
-    """The text with codes for hidden characters, for page titles and labels, which cannot have
-    marks.
-    """
-    return hidden_characters.spelled(text)
 
 
 @register.filter
 def isolated(text: str) -> SafeString:
     """The marked text in `<bdi>`, for names and titles: it isolates their text direction."""
     return format_html("<bdi>{}</bdi>", marked(text))
-
-
-@register.filter
-def counted(number: int) -> str:
-    """A number of rows as text, where no more than `MOST_COUNTED` and one were counted."""
-    return pagination.counted(number)
 
 
 @register.simple_tag(takes_context=True)
@@ -99,12 +76,11 @@ def unread(context: Context) -> str:
         return ""
     if "unread" in context:
         return counted(context["unread"]).removeprefix("0")
-    return pagination.count_text(list_pings(principal, unread=True)).removeprefix("0")
+    return count_text(list_pings(principal, unread=True)).removeprefix("0")
 
 
 @register.filter
 def at_most(number: int, most: int) -> int:
-    """The number, but no more than `most`."""
     return min(number, most)
 
 
