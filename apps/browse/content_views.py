@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from rest_framework.response import Response
@@ -49,10 +48,7 @@ def raw_path_of(request: HttpRequest) -> bytes:
     In `request.path`, bytes that are not UTF-8 become `%FF` or U+FFFD, depending on the server. A
     file name may contain both.
     """
-    if isinstance(request, ASGIRequest):
-        raw = request.scope.get("raw_path")
-    else:
-        raw = request.META.get("RAW_URI", "").partition("?")[0]
+    raw = request.META.get("RAW_URI", "").partition("?")[0]
     return unquote_to_bytes(raw or request.path)
 
 
