@@ -240,9 +240,7 @@ class Handler:
     async def send_response(self, response: HttpResponseBase, send: Send) -> None:
         """Send a response that is complete."""
         pairs = response.items()
-        headers = [
-            (name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs
-        ]
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
         start = {
             "type": "http.response.start",
             "status": response.status_code,
