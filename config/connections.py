@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from config.workers import connections
+from config.workers import Connections, connections
 
 WAITING = 60
 """Seconds in which the whole head of a connection's first request must arrive."""
@@ -39,9 +39,11 @@ def accept_here(loop: asyncio.AbstractEventLoop, seconds: float = WAITING) -> No
 class Connection(socket.socket):
     """A connection of this process, counted until it is closed."""
 
+    counts: Connections | None = None
+
     def close(self) -> None:
-        if self.fileno() != -1:
-            connections.add(-1)
+        if self.counts and self.fileno() != -1:
+            self.counts.add(-1)
         super().close()
 
 
@@ -53,9 +55,13 @@ class Acceptor:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, factory: Factory, listening: socket.socket
+        self,
+        loop: asyncio.AbstractEventLoop,
+        factory: Factory,
+        listening: socket.socket,
+        counts: Connections = connections,
     ) -> None:
-        self.loop, self.factory, self.listening = loop, factory, listening
+        self.loop, self.factory, self.listening, self.counts = loop, factory, listening, counts
         self.is_open = True
         self.has_waited = False
         self.tasks: set[asyncio.Task[Any]] = set()
@@ -80,7 +86,7 @@ class Acceptor:
         self.loop.call_later(seconds, self._resume)
 
     def _accept(self) -> None:
-        if connections.is_ahead() and not self.has_waited:
+        if self.counts.is_ahead() and not self.has_waited:
             self.has_waited = True
             self._pause(LEFT_TO_OTHERS)
             return
@@ -92,8 +98,9 @@ class Acceptor:
         except OSError:
             self._pause(PAUSE)
             return
-        connections.add(1)
         connection = Connection(fileno=accepted.detach())
+        self.counts.add(1)
+        connection.counts = self.counts
         connection.setblocking(False)
         task = self.loop.create_task(self._connect(connection))
         self.tasks.add(task)

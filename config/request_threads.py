@@ -30,19 +30,23 @@ class RequestThreads:
 
     def __init__(self, at_work: int = AT_WORK) -> None:
         self.at_work = at_work
-        self.queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.queue: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self.lock = Lock()
         self.begun: dict[Thread, float] = {}
         """Each thread, and when it took its request; infinity while it waits for one."""
-        self.idle = 0
+        self.pending = self.idle = 0
+        """Queued requests, and waiting threads."""
         self.taken = 0.0
         """When a request was last taken from the queue."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def submit(self, call: Callable[[], None], *, at_once: bool = False) -> None:
+    def submit(self, call: Callable[[], object], *, at_once: bool = False) -> None:
         """Queue a call, from the event loop. With `at_once` a thread is added if all are busy."""
+        with self.lock:
+            self.pending += 1
+            is_short = self.pending > self.idle
         self.queue.put(call)
-        if self.queue.qsize() > self.idle and (len(self.begun) < self.at_work or at_once):
+        if is_short and (len(self.begun) < self.at_work or at_once):
             self._add()
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(STALLED, self._look)
@@ -70,7 +74,7 @@ class RequestThreads:
     def _look(self) -> None:
         """Add a thread if requests wait and none was taken for a while; look again later."""
         self._timer = None
-        if self.queue.empty():
+        if not self.pending:
             return
         if monotonic() - self.taken >= STALLED:
             self._add()
@@ -88,22 +92,31 @@ class RequestThreads:
 
     def _work(self) -> None:
         thread = current_thread()
-        while self._goes_on(thread):
+        self._wait(thread)
+        while True:
             call = self.queue.get()
             with self.lock:
+                self.pending -= 1
                 self.idle -= 1
                 self.begun[thread] = self.taken = monotonic()
             call()
             del call  # the request
+            if self._ends(thread):
+                break
+            self._wait(thread)
         connections.close_all()
 
-    def _goes_on(self, thread: Thread) -> bool:
-        """Whether the thread takes another request."""
+    def _wait(self, thread: Thread) -> None:
+        with self.lock:
+            self.begun[thread] = inf
+            self.idle += 1
+
+    def _ends(self, thread: Thread) -> bool:
+        """Whether enough other threads are waiting or have taken a request lately."""
         with self.lock:
             stalled = monotonic() - STALLED
-            self.begun[thread] = inf
-            if sum(begun > stalled for begun in self.begun.values()) > self.at_work:
-                del self.begun[thread]
+            others = [begun for other, begun in self.begun.items() if other is not thread]
+            if sum(begun > stalled for begun in others) < self.at_work:
                 return False
-            self.idle += 1
+            del self.begun[thread]
             return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import mmap
-import tempfile
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -185,7 +185,7 @@ class ProcessCounters(MemoryCounters):
         self.numbers = memoryview(mmap.mmap(-1, entries * 4 * 8)).cast("q")
         """The time of each key's last request, and its state."""
         self.keys = mmap.mmap(-1, entries * KEY_SIZE)
-        self.file = tempfile.TemporaryFile()
+        self.file = os.memfd_create("counters")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
