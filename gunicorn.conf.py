@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from config.server import FIELD_LIMIT, KEEPALIVE, LINE_LIMIT, allow_many_files, end_silent
+from apps.site.counters import process_counters
+from config.server import FIELD_LIMIT, KEEPALIVE, LINE_LIMIT, SHARED, allow_many_files, end_silent
 
 # Headers for the path of the application behind a proxy: gunicorn would accept them from any
 # client if the proxy passes them on.
@@ -10,6 +11,14 @@ forwarder_headers = ""
 keepalive = KEEPALIVE
 limit_request_line = LINE_LIMIT
 limit_request_field_size = FIELD_LIMIT
+
+
+pre_fork, child_exit = SHARED["pre_fork"], SHARED["child_exit"]
+
+
+def on_starting(server: Any) -> None:
+    """Let the workers count requests together."""
+    process_counters()
 
 
 def when_ready(server: Any) -> None:
@@ -20,11 +29,9 @@ def when_ready(server: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Tell the application the numbers of workers and threads, which it cannot find out itself."""
+    """Tell the application the number of threads, which it cannot find out itself."""
     from apps.repos.http.transfer_slots import process_slots
-    from config.checks import warn_of_separate_counters
 
-    warn_of_separate_counters(worker.cfg.workers)
     # Under gthread a request of git occupies a thread until its client has received the last byte.
     if worker.cfg.worker_class_str == "gthread":
         process_slots.leave_threads(worker.cfg.threads)

@@ -11,7 +11,7 @@ import django
 from channels.routing import ProtocolTypeRouter, URLRouter
 
 from config.bodies import Receive
-from config.connections import end_idle
+from config.connections import accept_here
 from config.handler import Handler, Send
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -32,7 +32,7 @@ async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     A server may wait for open streams before it sends its shutdown. Its signal closes them.
     """
     await receive()
-    end_idle(asyncio.get_running_loop())
+    accept_here(asyncio.get_running_loop())
     close_streams_on_sigterm()
     await send({"type": "lifespan.startup.complete"})
     await receive()

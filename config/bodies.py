@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from io import BytesIO
+from io import BytesIO, UnsupportedOperation
 from typing import Any
 
 from django.core.exceptions import RequestAborted
@@ -43,18 +43,29 @@ class BufferedBody:
         self.limit = limit
         self.hold = Hold(memory, caller)
 
-    async def __call__(self) -> Any:
-        return await self.receive()
-
-    async def whole(self) -> BytesIO:
-        """The stored body. Raises `RequestAborted` if the client disconnects, `BadRequest` if it
-        takes more than `LONGEST` seconds, and `Unavailable` if all bodies together are too large.
+    async def begin(self, environ: dict[str, Any]) -> None:
+        """Receive the body for this WSGI request. Raises `RequestAborted` if the client
+        disconnects, `BadRequest` if it takes more than `LONGEST` seconds, and `Unavailable` if all
+        bodies together are too large.
         """
         try:
             async with asyncio.timeout(LONGEST):
-                return await self._collect()
+                environ["wsgi.input"] = buffer = await self._collect()
         except TimeoutError:
             raise too_slow(LONGEST) from None
+        environ["CONTENT_LENGTH"] = str(len(buffer.getbuffer()))
+
+    async def left(self) -> None:
+        """Wait until the client disconnects."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    def release(self) -> None:
+        """Return the memory of the body."""
+        self.hold.release()
+
+    async def discard(self) -> None:
+        """Do nothing: all of the body was received."""
 
     async def _collect(self) -> BytesIO:
         buffer, message = BytesIO(), await self.receive()
@@ -72,8 +83,8 @@ class BufferedBody:
 class StreamedBody:
     """The body of a request whose view reads it while it arrives.
 
-    The event loop calls it like `receive` for the next message of the server; the thread of the
-    view reads it like a file.
+    The thread of the view reads it like a file, for which the event loop receives the messages of
+    the server.
     """
 
     def __init__(self, receive: Receive) -> None:
@@ -83,7 +94,21 @@ class StreamedBody:
         """Set at the end of the body, or when the client has disconnected."""
         self.rest = b""
 
-    async def __call__(self) -> Any:
+    async def begin(self, environ: dict[str, Any]) -> None:
+        """Let the view of this WSGI request read the body."""
+        environ["wsgi.input"] = self
+
+    async def left(self) -> None:
+        """Wait until the client disconnects; its view may read the body until then."""
+        await self.ended.wait()
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    def release(self) -> None:
+        """Do nothing: the body has no memory of its own."""
+
+    async def next_message(self) -> Any:
+        """The next message of the server, with a piece of the body."""
         message = await self.receive()
         if not message.get("more_body"):
             self.ended.set()
@@ -97,7 +122,7 @@ class StreamedBody:
         with suppress(TimeoutError):
             async with asyncio.timeout(LONGEST):
                 while room > 0 and not self.ended.is_set():
-                    room -= len((await self()).get("body", b""))
+                    room -= len((await self.next_message()).get("body", b""))
 
     def read(self, size: int = -1) -> bytes:
         """At most `size` bytes as soon as there are any; none at the end of the body. Without a
@@ -119,7 +144,7 @@ class StreamedBody:
         return bytes(whole)
 
     def _next(self) -> bytes:
-        return self._await_piece(self())
+        return self._await_piece(self.next_message())
 
     def _await_piece(self, receiving: Coroutine[Any, Any, Any]) -> bytes:
         """The piece of the next message, for which the event loop waits."""
@@ -132,8 +157,9 @@ class StreamedBody:
             raise BadRequest("malformed_request", "The request ended before its body did.")
         return bytes(message.get("body", b""))
 
-    def close(self) -> None:
-        """Do nothing; files have this method."""
+    def readline(self, size: int = -1) -> bytes:
+        """Not supported. Django wants the method, and nothing here reads a body by lines."""
+        raise UnsupportedOperation("readline")
 
 
 class ApiBody(StreamedBody):
@@ -151,10 +177,11 @@ class ApiBody(StreamedBody):
         self.hold = Hold(memory, caller)
         self.until = self.loop.time() + LONGEST
 
-    async def begin(self) -> None:
+    async def begin(self, environ: dict[str, Any]) -> None:
         """Wait until a small body, or the first 64 KiB of a large one, has arrived. Raises the
-        errors of `BufferedBody.whole`.
+        errors of `BufferedBody.begin`.
         """
+        await super().begin(environ)
         buffer = BytesIO()
         try:
             while buffer.tell() < FREE and not self.ended.is_set():
@@ -168,7 +195,11 @@ class ApiBody(StreamedBody):
 
     async def _in_time(self) -> Any:
         async with asyncio.timeout_at(self.until):
-            return await self()
+            return await self.next_message()
+
+    def release(self) -> None:
+        """Return the memory of the body."""
+        self.hold.release()
 
     def read(self, size: int = -1) -> bytes:
         """`size` bytes, fewer at the end of the body; without a size all of it, up to the limit and

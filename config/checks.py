@@ -14,8 +14,8 @@ from django.core.checks import CheckMessage, Tags, Warning, register
 logger = logging.getLogger(__name__)
 
 SEVERAL = (
-    "Rate limits are counted in each process for itself: with {workers} workers people get up to "
-    "{workers} times as many requests. Set REDIS_URL to count together."
+    "Each server counts requests for itself: with several servers people get several times as many "
+    "requests. Set REDIS_URL to count together."
 )
 
 OTHERS = 0o077
@@ -28,12 +28,11 @@ OPEN = (
 
 @register(Tags.security, deploy=True)
 def counters_are_shared(app_configs: Any, **options: Any) -> list[CheckMessage]:
-    """A warning without Redis: this check does not know the number of processes."""
+    """A warning without Redis: this check does not know the number of servers."""
     if settings.REDIS_URL:
         return []
-    hint = "A single process needs no Redis. Several gunicorn workers warn again at their start."
-    text = SEVERAL.format(workers="several")
-    return [Warning(text, hint=hint, id="guildhall.W001")]
+    hint = "A single server needs no Redis: its processes count together."
+    return [Warning(SEVERAL, hint=hint, id="guildhall.W001")]
 
 
 @register(Tags.security)
@@ -54,9 +53,3 @@ def warn_at_start() -> None:
         return
     for warning in data_is_private(None):
         logger.warning(warning.msg)
-
-
-def warn_of_separate_counters(workers: int) -> None:
-    """Log at the start of each of several workers that they count separately."""
-    if workers > 1 and not settings.REDIS_URL:
-        logger.warning(SEVERAL.format(workers=workers))

@@ -1,31 +1,116 @@
-"""Closes connections without a request, under ASGI."""
+"""Accepts connections under ASGI: from several processes in equal parts, and not without end."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Any
+
+from config.workers import Connections, connections
 
 WAITING = 60
 """Seconds in which the whole head of a connection's first request must arrive."""
 END = b"\r\n\r\n"
+LEFT_TO_OTHERS = 0.01
+"""Seconds in which a process with fewer connections may take a new one."""
+PAUSE = 1.0
+"""Seconds without accepting after an error, such as too many open files."""
+
+Factory = Callable[[], asyncio.Protocol]
 
 
-def end_idle(loop: asyncio.AbstractEventLoop, seconds: float = WAITING) -> None:
-    """Let the servers that this loop creates from now on close connections without a whole request
-    head in time.
+def accept_here(loop: asyncio.AbstractEventLoop, seconds: float = WAITING) -> None:
+    """Let servers that this loop creates for a socket accept their connections by `Acceptor`.
 
-    gunicorn has a timeout between two requests, but none before the first: a client that sends
-    nothing, or half a head, would keep a file open for good, and the number of open files is
-    limited. gunicorn creates its protocol itself, and `create_server` is the one place before it.
+    gunicorn creates its protocol itself, and `create_server` is the one place before it.
     """
     create_server: Any = loop.create_server
 
-    async def create(factory: Callable[[], asyncio.Protocol], *args: Any, **options: Any) -> Any:
-        return await create_server(lambda: FirstHead(factory(), seconds), *args, **options)
+    async def create(factory: Factory, *args: Any, sock: Any = None, **options: Any) -> Any:
+        if sock is None:
+            return await create_server(lambda: FirstHead(factory(), seconds), *args, **options)
+        return Acceptor(loop, lambda: FirstHead(factory(), seconds), sock)
 
     # mypy forbids this for all methods; the attribute of an instance may be set, and is public.
     loop.create_server = create  # type: ignore[assignment, method-assign]
+
+
+class Connection(socket.socket):
+    """A connection of this process, counted until it is closed."""
+
+    counts: Connections | None = None
+
+    def close(self) -> None:
+        if self.counts and self.fileno() != -1:
+            self.counts.add(-1)
+        super().close()
+
+
+class Acceptor:
+    """Accepts connections one by one, unless another process has fewer.
+
+    asyncio's own server accepts all that wait: of several processes, one would get a whole burst.
+    It has the methods of `asyncio.Server` that gunicorn calls.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        factory: Factory,
+        listening: socket.socket,
+        counts: Connections = connections,
+    ) -> None:
+        self.loop, self.factory, self.listening, self.counts = loop, factory, listening, counts
+        self.is_open = True
+        self.has_waited = False
+        self.tasks: set[asyncio.Task[Any]] = set()
+        listening.setblocking(False)
+        self._resume()
+
+    def close(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.loop.remove_reader(self.listening)
+            self.listening.close()
+
+    async def wait_closed(self) -> None:
+        """Return: connections are counted by gunicorn itself."""
+
+    def _resume(self) -> None:
+        if self.is_open:
+            self.loop.add_reader(self.listening, self._accept)
+
+    def _pause(self, seconds: float) -> None:
+        self.loop.remove_reader(self.listening)
+        self.loop.call_later(seconds, self._resume)
+
+    def _accept(self) -> None:
+        if self.counts.is_ahead() and not self.has_waited:
+            self.has_waited = True
+            self._pause(LEFT_TO_OTHERS)
+            return
+        self.has_waited = False
+        try:
+            accepted, _ = self.listening.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError:
+            self._pause(PAUSE)
+            return
+        connection = Connection(fileno=accepted.detach())
+        self.counts.add(1)
+        connection.counts = self.counts
+        connection.setblocking(False)
+        task = self.loop.create_task(self._connect(connection))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _connect(self, connection: Connection) -> None:
+        try:
+            await self.loop.connect_accepted_socket(self.factory, connection)
+        except OSError:  # the client has gone
+            connection.close()
 
 
 class FirstHead(asyncio.Protocol):

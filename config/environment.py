@@ -46,6 +46,8 @@ class Environment:
         self.base_url = reader.get("BASE_URL", "", _base_url)
         self.host = reader.get("HOST", "127.0.0.1", _host)
         self.port = reader.get("PORT", "8000", _integer("a port", 0, 65535))
+        workers = _integer("the number of processes of bin/serve", 1, 256)
+        self.workers = reader.get("WEB_CONCURRENCY", str(len(os.sched_getaffinity(0))), workers)
         hosts = _default_hosts(self.host, self.base_url)
         self.allowed_hosts = reader.get("ALLOWED_HOSTS", hosts, _hosts)
         default_database = f"sqlite:///{quote(str(self.data_dir))}/guildhall.db"

@@ -1,189 +1,250 @@
-"""Django under ASGI: one thread for each request, and large bodies read while they arrive."""
+"""Runs Django's WSGI application under ASGI: the event loop waits for clients, threads run views.
+
+An adapter of our own, because no view is asynchronous: Django's ASGI handler takes as long for a
+request as many views do. docs/decisions/0007-one-thread-for-a-request.md has the figures.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from io import BytesIO
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
-from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings
-from django.core.handlers.asgi import ASGIHandler, get_script_prefix
-from django.db import close_old_connections, connections
-from django.http import HttpRequest
+from django.core.exceptions import RequestAborted
+from django.core.handlers.wsgi import WSGIHandler
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
 from apps.core.body_limits import UPLOAD_LIMIT, upload_memory
-from apps.core.errors import BadRequest, Unavailable, as_api_error
+from apps.core.errors import BadRequest, Unavailable
 from apps.core.middleware import error_answer
-from apps.core.requests import address_of
+from apps.core.requests import ADDS_THREADS, address_of
 from apps.core.slugs import PREFIX
-from apps.core.threads import DaemonExecutor
-from apps.git.run import GitError
 from config.bodies import ApiBody, BufferedBody, Receive, StreamedBody
+from config.request_threads import RequestThreads
 
 SILENCE = 60
 """Seconds after which a client that receives nothing of its answer is disconnected."""
-IDLE_MAX = 16
-"""Maximum threads that are kept without a request."""
 GIT = re.compile(r"/(teams|users)/[^/]+/[^/]+\.git/git-(upload|receive)-pack")
 """Paths of git's requests, whose views check access before they read anything."""
 UPLOADS = re.compile(r"/api/v1/(teams|users)/[^/]+/repos/[^/]+/uploads")
 
+Body = ApiBody | BufferedBody | StreamedBody
+Environ = dict[str, Any]
+Scope = dict[str, Any]
 Send = Callable[[Any], Awaitable[None]]
+StartResponse = Callable[[str, list[tuple[str, str]]], None]
 
 
-def sender(scope: dict[str, Any]) -> str:
-    """The address of the client, as far as it can be known."""
-    forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
-    meta = {
+def environ_of(scope: Scope) -> Environ:
+    """The WSGI environment of a request (PEP 3333), without its body."""
+    raw_path = scope.get("raw_path") or scope["path"].encode()
+    environ: Environ = {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote_to_bytes(raw_path).decode("latin-1"),
+        "RAW_URI": raw_path.decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_PROTOCOL": f"HTTP/{scope.get('http_version', '1.1')}",
+        "SERVER_NAME": "unknown",
+        "SERVER_PORT": "0",
         "REMOTE_ADDR": (scope.get("client") or [""])[0],
-        "HTTP_X_FORWARDED_FOR": b",".join(forwarded).decode("latin-1"),
+        "wsgi.url_scheme": scope.get("scheme", "http"),
+        "wsgi.input": BytesIO(),
+        "wsgi.errors": sys.stderr,
+        ADDS_THREADS: True,
     }
-    return address_of(meta, settings.TRUSTED_PROXIES)
+    if server := scope.get("server"):
+        environ["SERVER_NAME"], environ["SERVER_PORT"] = server[0], str(server[1] or 0)
+    for raw_name, raw_value in scope["headers"]:
+        if b"_" in raw_name:  # would be taken for the header with a hyphen
+            continue
+        name = raw_name.decode("latin-1").upper().replace("-", "_")
+        key = name if name in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{name}"
+        value = raw_value.decode("latin-1")
+        if key in environ:
+            value = f"{environ[key]}{'; ' if key == 'HTTP_COOKIE' else ','}{value}"
+        environ[key] = value
+    return environ
 
 
-class Threads:
-    """Lends each request a thread. There are as many as current requests: one that takes minutes,
-    such as a push, delays no other.
-    """
+class ClientLeft(Exception):
+    """The client has disconnected, or receives nothing any more."""
 
-    def __init__(self) -> None:
-        self.idle: list[DaemonExecutor] = []
 
-    @contextmanager
-    def lend(self) -> Iterator[DaemonExecutor]:
-        """A thread for the caller alone, as an executor."""
-        thread = self.idle.pop() if self.idle else DaemonExecutor("request")
+class Exchange:
+    """A request and its response: the view runs in a thread, the event loop sends."""
+
+    def __init__(self, handler: Handler, environ: Environ, body: Body, send: Send) -> None:
+        self.application, self.environ, self.body, self.send = (
+            handler.application,
+            environ,
+            body,
+            send,
+        )
+        self.loop = asyncio.get_running_loop()
+        self.head: dict[str, Any] | None = None
+        """The head of the response, until it is sent with the first part of the body."""
+        self.has_left = False
+        self.answered: asyncio.Future[bytes | None] = self.loop.create_future()
+        """The whole body of the response; None if it has been sent in pieces."""
+        self.closed: asyncio.Future[None] = self.loop.create_future()
+        """Done when the response is closed, and the thread reads no more of the request."""
+
+    async def run(self, threads: RequestThreads, *, at_once: bool) -> None:
+        """Raises errors of the view's response that come when its head has been sent."""
+        threads.submit(self.respond, at_once=at_once)
         try:
-            yield thread
-        finally:
-            # A client that disconnects ends the request before its view: the thread is returned
-            # after all of its tasks. Without a body no task has started it.
-            if thread.begun:
-                thread.submit(self._take_back, thread)
+            content = await self.answered
+            if content is not None:
+                await self._send_part(content, more=False)
+            if at_once:
+                await self.closed
+        except asyncio.CancelledError:
+            self.has_left = True
+            raise
 
-    def _take_back(self, thread: DaemonExecutor) -> None:
-        is_kept = len(self.idle) < IDLE_MAX
-        try:
-            # An interrupted request has not sent the signal `request_finished`.
-            close_old_connections() if is_kept else connections.close_all()
-        finally:
-            self.idle.append(thread) if is_kept else thread.shutdown(wait=False)
-
-
-class Handler(ASGIHandler):
-    """Django's handler with two changes: middleware and view run in one thread, and views of git
-    and of the API start before a large body has arrived.
-
-    No view is asynchronous. Django itself would run half of the middleware in the event loop,
-    change threads a dozen times, and open a database connection for each request.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.threads = Threads()
-
-    def load_middleware(self, is_async: bool = False) -> None:
-        super().load_middleware(is_async=False)
-
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        if GIT.fullmatch(scope["path"]):
-            streamed = StreamedBody(receive)
-            await self._answer(scope, streamed, send)
-            await streamed.discard()
+    def respond(self) -> None:
+        """Run the view and send its response, in a thread."""
+        if self.has_left:
             return
-        body = self._body_of(scope, receive)
         try:
-            await self._answer(scope, body, send)
+            self._respond()
+        except ClientLeft:
+            self._resolve(self.answered, None)
+        except BaseException as error:
+            self._fail(error)
+        self._resolve(self.closed, None)
+
+    def _respond(self) -> None:
+        response: HttpResponseBase = self.application(self.environ, self._start)
+        try:
+            if response.streaming:
+                self._send_pieces(response)
+            else:
+                self._resolve(self.answered, response.content)  # type: ignore[attr-defined]
+        finally:
+            response.close()
+
+    def _start(self, status: str, headers: list[tuple[str, str]]) -> None:
+        self.head = {
+            "type": "http.response.start",
+            "status": int(status[:3]),
+            "headers": [
+                (name.encode("latin-1"), value.encode("latin-1")) for name, value in headers
+            ],
+        }
+
+    def _send_pieces(self, response: HttpResponseBase) -> None:
+        """Send a response while it is made. The first piece sends the head: until then an error
+        becomes an answer.
+        """
+        watcher = asyncio.run_coroutine_threadsafe(self._watch(), self.loop)
+        try:
+            for piece in response:
+                self._await(self._send_part(piece, more=True))
+            self._await(self._send_part(b"", more=False))
+        finally:
+            watcher.cancel()
+        self._resolve(self.answered, None)
+
+    def _await(self, sending: Coroutine[Any, Any, None]) -> None:
+        """Wait in the thread until the event loop has sent something."""
+        if self.has_left:
+            sending.close()
+            raise ClientLeft
+        try:
+            asyncio.run_coroutine_threadsafe(sending, self.loop).result()
+        except (TimeoutError, RuntimeError):  # the latter if the loop was closed
+            sending.close()
+            raise ClientLeft from None
+
+    async def _send_part(self, part: bytes, *, more: bool) -> None:
+        async with asyncio.timeout(SILENCE):
+            if head := self.head:
+                self.head = None
+                await self.send(head)
+            await self.send({"type": "http.response.body", "body": part, "more_body": more})
+
+    async def _watch(self) -> None:
+        await self.body.left()
+        self.has_left = True
+
+    def _resolve(self, future: asyncio.Future[Any], result: Any) -> None:
+        with suppress(RuntimeError):  # the loop was closed
+            self.loop.call_soon_threadsafe(
+                lambda: None if future.done() else future.set_result(result)
+            )
+
+    def _fail(self, error: BaseException) -> None:
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(
+                lambda: None if self.answered.done() else self.answered.set_exception(error)
+            )
+
+
+class Handler:
+    """The ASGI application for all requests but streams."""
+
+    def __init__(self) -> None:
+        self.application: Any = WSGIHandler()
+        self.threads = RequestThreads()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        environ = environ_of(scope)
+        body = self._body_of(scope["path"], environ, receive)
+        is_git = type(body) is StreamedBody
+        try:
+            await body.begin(environ)
+            await Exchange(self, environ, body, send).run(self.threads, at_once=is_git)
+        except RequestAborted:
+            return
         except (BadRequest, Unavailable) as error:
             await self.send_response(error_answer(error), send)
+        except TimeoutError:  # the client receives nothing
+            return
         finally:
-            body.hold.release()
-        if isinstance(body, ApiBody):
-            await body.discard()
+            body.release()
+        await body.discard()
 
-    def _body_of(self, scope: dict[str, Any], receive: Receive) -> BufferedBody | ApiBody:
-        caller = f"address:{sender(scope)}"
-        if UPLOADS.fullmatch(scope["path"]):
+    def _body_of(self, path: str, environ: Environ, receive: Receive) -> Body:
+        if GIT.fullmatch(path):
+            return StreamedBody(receive)
+        caller = f"address:{address_of(environ, settings.TRUSTED_PROXIES)}"
+        if UPLOADS.fullmatch(path):
             return ApiBody(receive, caller, UPLOAD_LIMIT, upload_memory)
-        of_api = scope["path"].startswith(f"{PREFIX}/")
+        of_api = path.startswith(f"{PREFIX}/")
         return ApiBody(receive, caller) if of_api else BufferedBody(receive, caller)
 
-    async def _answer(self, scope: dict[str, Any], body: Receive, send: Send) -> None:
-        with self.threads.lend() as thread:
-            async with ThreadSensitiveContext(executor=thread):
-                await self.handle(scope, body, send)
-
-    async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
-        return await sync_to_async(self.get_response)(request)
-
-    async def read_body(self, receive: Receive) -> Any:
-        """The body as a file: a complete one, or one whose reads wait for the client."""
-        if isinstance(receive, BufferedBody):
-            return await receive.whole()
-        if isinstance(receive, ApiBody):
-            await receive.begin()
-        return receive
-
-    async def send_response(self, response: HttpResponseBase, send: Send) -> None:
-        """Send the response. A client that receives nothing for `SILENCE` counts as disconnected.
-
-        The head is sent with the first part of the body: a failure of git before it still becomes
-        an error response.
-        """
-        head: list[Any] = []
-
-        async def send_in_time(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                head.append(message)
-                return
-            async with asyncio.timeout(SILENCE):
-                while head:
-                    await send(head.pop())
-                await send(message)
-
-        try:
-            with suppress(TimeoutError):
-                await super().send_response(response, send_in_time)
-        except GitError as error:
-            refusal = as_api_error(error)
-            if not head or not refusal:
-                raise
-            await super().send_response(error_answer(refusal), send)
-
-    async def listen_for_disconnect(self, receive: Receive) -> None:
-        """Wait until the client disconnects; its view may read the body until then."""
-        # Django does not read the result of this task if the server ends the request at the same
-        # time. asyncio would then log a traceback for a disconnected client.
-        if task := asyncio.current_task():
-            task.add_done_callback(_retrieve)
-        if isinstance(receive, StreamedBody):
-            await receive.ended.wait()
-        await super().listen_for_disconnect(receive)
-
-    async def ask(self, scope: dict[str, Any]) -> HttpResponseBase:
+    async def ask(self, scope: Scope) -> HttpResponseBase:
         """The response to this request without a body; the caller sends it or not.
 
         A cancelled caller stops waiting for the view, which continues in its thread.
         """
-        loop = asyncio.get_running_loop()
-        with self.threads.lend() as thread:
-            return await loop.run_in_executor(thread, self._respond, scope)
+        return await self.threads.run(self._ask, environ_of(scope))
 
-    def _respond(self, scope: dict[str, Any]) -> Any:
-        set_script_prefix(get_script_prefix(scope))
-        request, refusal = self.create_request(scope, BytesIO())
-        response: Any = self.get_response(request) if request else refusal
+    def _ask(self, environ: Environ) -> HttpResponseBase:
+        set_script_prefix("/")
+        response: HttpResponseBase = self.application.get_response(
+            self.application.request_class(environ)
+        )
         response.close()
         return response
 
-
-def _retrieve(task: asyncio.Task[Any]) -> None:
-    """Mark the exception of a task as retrieved."""
-    if not task.cancelled():
-        task.exception()
+    async def send_response(self, response: HttpResponseBase, send: Send) -> None:
+        """Send a response that is complete."""
+        pairs = response.items()
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
+        start = {
+            "type": "http.response.start",
+            "status": response.status_code,
+            "headers": headers,
+        }
+        await send(start)
+        await send({"type": "http.response.body", "body": response.content})  # type: ignore[attr-defined]

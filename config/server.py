@@ -1,6 +1,6 @@
-"""The server of `manage.py serve`: gunicorn with one `asgi` worker.
+"""The server of `manage.py serve`: gunicorn with `asgi` workers, one for each processor.
 
-gunicorn's master holds the socket and restarts the worker if it dies; the worker does the rest.
+gunicorn's master holds the socket and restarts workers that die; each worker answers everything.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from typing import Any
 
 from django.db import connection, connections
 from gunicorn.app.base import BaseApplication
+
+from apps.site.counters import process_counters
+from config.workers import connections as shared_connections
 
 BACKLOG = 2048
 """Maximum connections that wait to be accepted."""
@@ -76,15 +79,24 @@ def allow_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+SHARED = {
+    "pre_fork": lambda server, worker: shared_connections.assign(worker),
+    "child_exit": lambda server, worker: shared_connections.forget(worker),
+}
+"""Hooks of gunicorn's master for what its workers share."""
+
+
 class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
     """Serves the application of `load_application`, which is called in the worker."""
 
-    def __init__(self, listening: socket.socket, load_application: Callable[[], Any]) -> None:
+    def __init__(
+        self, listening: socket.socket, workers: int, load_application: Callable[[], Any]
+    ) -> None:
         self.load_application = load_application
         self.settings = {
             "bind": f"fd://{listening.detach()}",
             "worker_class": "asgi",
-            "workers": 1,
+            "workers": workers,
             "loglevel": "error",
             "control_socket_disable": True,
             "timeout": SILENCE,
@@ -93,6 +105,7 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
             "limit_request_field_size": FIELD_LIMIT,
             "graceful_timeout": GRACE,
             "when_ready": end_alike,
+            **SHARED,
             "on_exit": lambda arbiter: fold_journal(),
         }
         super().__init__()
@@ -118,6 +131,7 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
         The worker inherits no database connection of this process.
         """
         allow_many_files()
+        process_counters()
         connections.close_all()
         if connection.vendor == "postgresql":
             connection.close_pool()  # type: ignore[attr-defined] # only PostgreSQL's class has one

@@ -1,8 +1,8 @@
 """All settings, read from the environment. An invalid value stops the start.
 
 DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT,
-GIT_SLOTS, GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS, UPLOAD_MIB_PER_DAY, REPO_MIB, OWNER_MIB,
-EMAIL_URL, EMAIL_FROM.
+WEB_CONCURRENCY, GIT_SLOTS, GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS, UPLOAD_MIB_PER_DAY,
+REPO_MIB, OWNER_MIB, EMAIL_URL, EMAIL_FROM.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ UPLOADS_DIR = DATA_DIR / "uploads"
 BASE_URL = env.base_url
 HOST = env.host
 PORT = env.port
+WEB_CONCURRENCY = env.workers
 SECRET_KEY = env.secret_key
 ALLOWED_HOSTS = env.allowed_hosts
 DATABASES = {"default": env.database}

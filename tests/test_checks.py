@@ -1,4 +1,4 @@
-"""Warnings for operators: processes that count separately, and an open data folder."""
+"""Warnings for operators: servers that count separately, and an open data folder."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from tests.gitclient import Git
 from tests.server import Server
 from tests.waiting import eventually
 
-COUNTED_APART = "Rate limits are counted in each process for itself"
+COUNTED_APART = "Each server counts requests for itself"
 OPEN = "Others on this machine may look into DATA_DIR"
 
 
@@ -21,27 +21,6 @@ def test_a_deployment_without_redis_is_warned(settings):
     assert "guildhall.W001" not in {one.id for one in run_checks()}
     settings.REDIS_URL = "redis://localhost"
     assert counters_are_shared(None) == []
-
-
-@pytest.mark.slow
-@pytest.mark.once
-@pytest.mark.parametrize(
-    ("environment", "told"),
-    [
-        ({"WEB_CONCURRENCY": "2"}, True),
-        ({"GUNICORN_CMD_ARGS": "--workers 2"}, True),
-        ({"WEB_CONCURRENCY": "2", "REDIS_URL": "redis://127.0.0.1:1"}, False),
-        ({}, False),
-    ],
-)
-def test_the_start_of_several_workers_says_that_they_count_apart(
-    environment, told, tmp_path, new_server
-):
-    with new_server(tmp_path, "gunicorn", **environment) as server:
-        if told:
-            eventually(lambda: COUNTED_APART in server.log)
-        else:
-            assert COUNTED_APART not in server.log
 
 
 def test_check_deploy_says_so(capsys):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 from collections.abc import Iterator
 from contextlib import closing
+from copy import copy
 from http.client import HTTPConnection
 from select import select
 from typing import Any
@@ -13,9 +15,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from config.connections import end_idle
+from config.connections import Acceptor, accept_here
 from config.server import allow_many_files
+from config.workers import Connections
 from tests.server import PATIENCE, Server
+from tests.waiting import eventually_in_loop
 
 pytestmark = pytest.mark.once
 
@@ -36,9 +40,10 @@ class Echo(asyncio.Protocol):
 async def ends(pieces: list[bytes], within: float) -> bool:
     """Whether a server with a timeout of 0.1 s closes a connection with these pieces."""
     loop = asyncio.get_running_loop()
-    end_idle(loop, 0.1)
-    async with await loop.create_server(Echo, "127.0.0.1", 0) as server:
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    accept_here(loop, 0.1)
+    listening = socket.create_server(("127.0.0.1", 0))
+    with closing(await loop.create_server(Echo, sock=listening)):
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
         for piece in pieces:
             writer.write(piece)
             await reader.readexactly(len(piece))
@@ -59,6 +64,69 @@ def test_a_connection_without_a_whole_head_is_ended(sent: bytes) -> None:
 @pytest.mark.parametrize("pieces", [[HEAD], [HEAD[:-1], HEAD[-1:]], [b"\r\n" + HEAD, b"more"]])
 def test_a_connection_whose_request_has_begun_is_the_servers(pieces: list[bytes]) -> None:
     assert not asyncio.run(ends(pieces, within=0.3))
+
+
+async def accepted_by(first: Connections, second: Connections) -> list[int]:
+    """The numbers of connections that two servers of one socket accept of eight."""
+    loop = asyncio.get_running_loop()
+    listening = socket.create_server(("127.0.0.1", 0))
+    address = listening.getsockname()
+    shared = [Acceptor(loop, Echo, listening.dup(), counts) for counts in (first, second)]
+    clients = [await asyncio.open_connection(*address) for _ in range(8)]
+    for reader, writer in clients:
+        writer.write(b"a")
+        assert await reader.readexactly(1) == b"a"
+    counts = first.counts.tolist()[:2]
+    for _, writer in clients:
+        writer.close()
+    await eventually_in_loop(lambda: first.counts.tolist()[:2] == [0, 0])
+    for each in shared:
+        each.close()
+    listening.close()
+    return counts
+
+
+def two_workers() -> tuple[Connections, Connections]:
+    """The counts as two workers see them."""
+    first = Connections()
+    first.assign("first")
+    second = copy(first)
+    second.assign("second")
+    return first, second
+
+
+def test_two_processes_accept_equal_parts_of_a_burst() -> None:
+    assert asyncio.run(accepted_by(*two_workers())) == [4, 4]
+
+
+def test_a_process_accepts_what_a_busy_one_does_not() -> None:
+    """The other one has fewer connections, but no loop that runs."""
+    first, second = two_workers()
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        listening = socket.create_server(("127.0.0.1", 0))
+        with closing(Acceptor(loop, Echo, listening, first)):
+            for _ in range(3):
+                reader, writer = await asyncio.open_connection(*listening.getsockname())
+                writer.write(b"a")
+                assert await reader.readexactly(1) == b"a"
+
+    asyncio.run(story())
+    assert second.counts[1] == 0
+
+
+def test_the_place_of_a_worker_that_has_ended_is_free_for_the_next() -> None:
+    first, second = two_workers()
+    first.add(3)
+    second.add(2)
+    assert first.is_ahead()
+    assert not second.is_ahead()
+    second.forget("second")
+    assert not first.is_ahead()
+    third = copy(second)
+    third.assign("third")
+    assert (third.place, third.counts[1]) == (1, 0)
 
 
 @pytest.fixture

@@ -1,108 +1,239 @@
-"""Threads of requests under ASGI, and when the next request may use them."""
+"""Threads of requests under ASGI, and requests and responses between them and the event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
-from django.db import connection, connections
-from django.http import HttpRequest, HttpResponse
-from django.urls import path
-from django.utils.deprecation import MiddlewareMixin
+from django.db import connection
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.urls import path, re_path
 
-from apps.core.threads import DaemonExecutor
-from config.handler import IDLE_MAX, Handler, Threads
+from config.handler import Handler
+from config.request_threads import AT_WORK, RequestThreads
 from tests.server import PATIENCE
-from tests.test_bodies import Client, body
+from tests.waiting import eventually, eventually_in_loop
 
 seen: list[tuple[int, Any]] = []
 """The thread and the connection of a call."""
 
 
-def note() -> int:
+def ident(_: HttpRequest) -> HttpResponse:
     connection.ensure_connection()
     seen.append((threading.get_ident(), connection.connection))
-    return threading.get_ident()
+    return HttpResponse(str(threading.get_ident()))
 
 
-class Noting(MiddlewareMixin):
-    """Could run in the event loop, like Django's own middleware."""
-
-    def process_request(self, _: HttpRequest) -> None:
-        note()
+def environment(request: HttpRequest) -> HttpResponse:
+    lines = [f"{name}={value}" for name, value in sorted(request.META.items())]
+    return HttpResponse("\n".join([request.path_info, *lines]))
 
 
-def ident(_: HttpRequest) -> HttpResponse:
-    return HttpResponse(str(note()))
+class Source:
+    """A streamed response's pieces: a number without end."""
+
+    closed = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            yield b"x" * 1000
+
+    def close(self) -> None:
+        Source.closed += 1
 
 
-urlpatterns = [path("ident", ident)]
+def pieces(_: HttpRequest) -> StreamingHttpResponse:
+    return StreamingHttpResponse(Source())
 
 
-def ask(handler: Handler) -> int:
-    """The thread that answered a request."""
-    return int(Client("/ident", body(1, b"")).run(handler).body)
+def failing(_: HttpRequest) -> StreamingHttpResponse:
+    def broken() -> Iterator[bytes]:
+        yield b"a"
+        raise RuntimeError("in the middle")
+
+    return StreamingHttpResponse(broken())
 
 
-def settle(thread: DaemonExecutor) -> None:
-    """Wait until the thread has finished its tasks."""
-    thread.submit(bool).result(PATIENCE)
+urlpatterns = [
+    path("ident", ident),
+    path("pieces", pieces),
+    path("failing", failing),
+    re_path("", environment),
+]
+
+
+class Client:
+    """The server's side of a request without a body."""
+
+    def __init__(self, **scope: Any) -> None:
+        self.scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/ident",
+            "query_string": b"",
+            "headers": [(b"host", b"localhost")],
+            **scope,
+        }
+        self.left = asyncio.Event()
+        self.messages: list[dict[str, Any]] = []
+        self.body = b""
+        self.is_received = False
+
+    async def receive(self) -> dict[str, Any]:
+        if not self.is_received:
+            self.is_received = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        self.messages.append(message)
+        self.body += message.get("body", b"")
+
+    async def run(self, handler: Handler) -> str:
+        await handler(self.scope, self.receive, self.send)
+        return self.body.decode()
 
 
 @pytest.fixture
-def threads() -> Iterator[Threads]:
-    made = Threads()
-    yield made
-    for thread in made.idle:
-        thread.submit(connections.close_all).result(PATIENCE)
-        thread.shutdown()
-
-
-@pytest.fixture
-def handler(threads: Threads, settings: Any) -> Handler:
+def handler(settings: Any) -> Handler:
     settings.ROOT_URLCONF = __name__
     settings.ALLOWED_HOSTS = ["*"]
-    settings.MIDDLEWARE = [f"{__name__}.Noting"]
+    settings.MIDDLEWARE = []
     seen.clear()
-    made = Handler()
-    made.threads = threads
-    return made
+    Source.closed = 0
+    return Handler()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_request_has_one_thread_and_the_next_one_has_it_with_its_connection(handler):
-    with handler.threads.lend() as thread:
-        mine = thread.submit(threading.get_ident).result(PATIENCE)
-    for _ in range(3):
-        settle(thread)
-        assert ask(handler) == mine
-    settle(thread)
-    assert [thread for thread, _ in seen] == [mine] * 6
-    opened = {id(each) for _, each in seen}
-    assert len(opened) == (1 if connection.vendor == "sqlite" else 3)
+def test_requests_have_few_threads_which_keep_their_connections(handler):
+    async def story() -> None:
+        for _ in range(30):
+            await Client().run(handler)
+
+    asyncio.run(story())
+    threads = {thread for thread, _ in seen}
+    assert len(threads) <= AT_WORK
+    if connection.vendor == "sqlite":
+        assert len({id(each) for _, each in seen}) == len(threads)
 
 
-def test_a_thread_that_is_still_at_work_is_lent_to_nobody(threads):
-    end = threading.Event()
-    with threads.lend() as busy:
-        busy.submit(end.wait, PATIENCE)
-    with threads.lend() as other:
-        assert other is not busy
-        other.submit(bool)
-    settle(other)
-    assert threads.idle == [other]
-    end.set()
-    settle(busy)
-    assert threads.idle == [other, busy]
+def answer_of(handler: Handler, **scope: Any) -> list[str]:
+    return asyncio.run(Client(**scope).run(handler)).splitlines()
 
 
-def test_a_request_whose_body_never_comes_needs_no_thread(threads):
-    before = threading.active_count()
-    with threads.lend():
-        assert threading.active_count() == before
-    assert (threads.idle, threading.active_count()) == ([], before)
+def test_the_environment_is_that_of_wsgi(handler):
+    lines = answer_of(
+        handler,
+        method="PUT",
+        path="/ä/b c",
+        raw_path=b"/%C3%A4/b%20c",
+        query_string=b"a=%20b",
+        client=("192.0.2.1", 5),
+        server=("192.0.2.9", 80),
+        scheme="https",
+        headers=[
+            (b"host", b"code.example.org"),
+            (b"cookie", b"a=1"),
+            (b"cookie", b"b=2"),
+            (b"accept", b"text/html"),
+            (b"accept", b"text/plain"),
+            (b"x_forwarded_for", b"203.0.113.1"),
+            (b"content-type", b"application/json"),
+        ],
+    )
+    assert lines[0] == "/ä/b c"
+    assert {
+        "REQUEST_METHOD=PUT",
+        "QUERY_STRING=a=%20b",
+        "RAW_URI=/%C3%A4/b%20c",
+        "REMOTE_ADDR=192.0.2.1",
+        "SERVER_NAME=192.0.2.9",
+        "SERVER_PORT=80",
+        "wsgi.url_scheme=https",
+        "HTTP_HOST=code.example.org",
+        "HTTP_COOKIE=a=1; b=2",
+        "HTTP_ACCEPT=text/html,text/plain",
+        "CONTENT_TYPE=application/json",
+    } <= set(lines)
+    assert not any("203.0.113.1" in line for line in lines)
+
+
+def test_a_streamed_response_ends_soon_after_its_client_has_left(handler):
+    async def story() -> None:
+        client = Client(path="/pieces")
+        task = asyncio.create_task(client.run(handler))
+        await eventually_in_loop(lambda: len(client.messages) > 5)
+        client.left.set()
+        await task
+
+    asyncio.run(story())
+    assert eventually(lambda: Source.closed) == 1
+
+
+def test_a_request_that_the_server_cancels_ends_its_response(handler):
+    async def story() -> None:
+        client = Client(path="/pieces")
+        task = asyncio.create_task(client.run(handler))
+        await eventually_in_loop(lambda: len(client.messages) > 5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await eventually_in_loop(lambda: Source.closed == 1)
+
+    asyncio.run(story())
+
+
+def test_a_failure_after_the_head_is_the_servers_to_handle(handler):
+    client = Client(path="/failing")
+    with pytest.raises(RuntimeError, match="in the middle"):
+        asyncio.run(client.run(handler))
+    assert client.body == b"a"
+    assert client.messages[-1]["more_body"]
+
+
+def in_loop(story: Callable[[RequestThreads], Any]) -> None:
+    async def run() -> None:
+        await story(RequestThreads(at_work=2))
+
+    asyncio.run(run())
+
+
+def test_requests_wait_in_order():
+    async def story(threads: RequestThreads) -> None:
+        threads.at_work = 1
+        order: list[int] = []
+        await asyncio.gather(*(threads.run(order.append, number) for number in range(200)))
+        assert order == sorted(order)
+
+    in_loop(story)
+
+
+def test_requests_that_wait_for_long_delay_no_others():
+    async def story(threads: RequestThreads) -> None:
+        end = threading.Event()
+        waiting = [asyncio.create_task(threads.run(end.wait, PATIENCE)) for _ in range(5)]
+        assert await asyncio.wait_for(threads.run(lambda: "done"), PATIENCE) == "done"
+        assert not any(task.done() for task in waiting)
+        end.set()
+        assert await asyncio.gather(*waiting) == [True] * 5
+        await eventually_in_loop(lambda: len(threads.begun) == 2)
+
+    in_loop(story)
+
+
+def test_a_request_of_git_gets_a_thread_at_once():
+    async def story(threads: RequestThreads) -> None:
+        end = threading.Event()
+        for _ in range(5):
+            threads.submit(partial(end.wait, PATIENCE), at_once=True)
+        assert len(threads.begun) == 5
+        end.set()
+
+    in_loop(story)
 
 
 class Late(threading.Thread):
@@ -111,40 +242,16 @@ class Late(threading.Thread):
     refused = False
 
     def start(self) -> None:
-        if not self.refused:
-            self.refused = True
+        if not Late.refused:
+            Late.refused = True
             raise RuntimeError("can't start new thread")
         super().start()
 
 
-def test_a_thread_that_could_not_start_starts_for_the_next_work(monkeypatch):
-    monkeypatch.setattr("apps.core.threads.Thread", Late)
-    executor = DaemonExecutor("late")
-    with pytest.raises(RuntimeError):
-        executor.submit(bool)
-    assert executor.submit(bool).result(PATIENCE) is False
-    executor.shutdown()
+def test_a_thread_that_could_not_start_starts_for_the_same_request(monkeypatch):
+    monkeypatch.setattr("config.request_threads.Thread", Late)
 
+    async def story(threads: RequestThreads) -> None:
+        assert await asyncio.wait_for(threads.run(lambda: "done"), PATIENCE) == "done"
 
-def test_of_many_threads_some_are_kept(threads):
-    many = [threads.lend() for _ in range(IDLE_MAX + 2)]
-    lent = [one.__enter__() for one in many]
-    for one, thread in zip(many, lent, strict=True):
-        last = thread.submit(threading.current_thread).result(PATIENCE)
-        one.__exit__(None, None, None)
-        if thread in lent[IDLE_MAX:]:
-            last.join(PATIENCE)
-            assert not last.is_alive()
-        else:
-            settle(thread)
-    assert threads.idle == lent[:IDLE_MAX]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_request_that_was_cut_off_gives_its_connection_back(threads):
-    """The signal `request_finished` was not sent."""
-    with threads.lend() as thread:
-        thread.submit(lambda: connection.ensure_connection()).result(PATIENCE)
-    settle(thread)
-    kept = thread.submit(lambda: connection.connection is not None).result(PATIENCE)
-    assert kept == (connection.vendor == "sqlite")
+    in_loop(story)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from io import SEEK_END
 from typing import IO
+from wsgiref.util import FileWrapper
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -20,7 +21,7 @@ from apps.browse.read_slots import archive_slots, heavy_slots
 from apps.browse.trees import INLINE_MAX, name_of, read_file
 from apps.core.conditional import not_modified
 from apps.core.errors import Invalid
-from apps.core.files import inert_headers, is_text, picture_type, pieces_of
+from apps.core.files import PIECE, inert_headers, is_text, picture_type
 from apps.core.json import quoted
 from apps.core.locks import give_back_connection
 from apps.git import exports
@@ -112,7 +113,7 @@ def text_response(
     with ExitStack() as held:
         held.callback(file.close)
         held.enter_context(transfer_slot(request, principal))
-        answer = HeldFile(pieces_of(file, request), headers=headers)
+        answer = HeldFile(FileWrapper(file, PIECE), headers=headers)
         answer.held = held.pop_all()
     return answer
 
@@ -139,7 +140,7 @@ def archive_response(
             zlib.compressobj(LEVEL, wbits=GZIP) if is_packed else None,
             exports.WRITTEN_MAX,
         )
-        answer = streams.answer(request, start, KINDS[form], held=held, packer=packer)
+        answer = streams.answer(start, KINDS[form], held=held, packer=packer)
     return _with_headers(answer, headers)
 
 
@@ -194,7 +195,7 @@ def streamed(
     with ExitStack() as held:
         held.enter_context(transfer_slot(request, principal))
         start = partial(stream_blob, repo.git, blob)
-        answer = streams.answer(request, start, headers["Content-Type"], held=held)
+        answer = streams.answer(start, headers["Content-Type"], held=held)
     return _with_headers(answer, headers)
 
 

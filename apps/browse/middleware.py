@@ -16,13 +16,12 @@ from threading import BoundedSemaphore, Lock
 from time import monotonic
 
 from django.conf import settings
-from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from apps.core.errors import PLAIN, Unavailable
 from apps.core.middleware import Next, error_answer
-from apps.core.requests import address_of
+from apps.core.requests import ADDS_THREADS, address_of
 
 SLOW = re.compile(r"/api/v1/(?:teams|users)/[^/]+/repos/[^/]+/(?:archive|blame|compare)(?:/|\Z)")
 MOST_REFUSED = 8
@@ -97,9 +96,9 @@ def reject_early_retries(get_response: Next) -> Next:
 def delay(request: HttpRequest, seconds: float) -> None:
     """Delay a rejection by at most a second, because such clients repeat answered requests at once.
 
-    Only under ASGI, where each request has a thread of its own.
+    Only where the server adds a thread for those that wait.
     """
-    if isinstance(request, ASGIRequest) and _delays.acquire(blocking=False):
+    if ADDS_THREADS in request.META and _delays.acquire(blocking=False):
         try:
             time.sleep(min(seconds, 1.0))
         finally:

@@ -16,7 +16,6 @@ from typing import Any, Protocol, cast
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from django.conf import settings
-from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Exists
 from django.http import HttpRequest
 
@@ -164,10 +163,7 @@ def raw_path_of(request: HttpRequest) -> bytes:
     In `request.path`, bytes that are not UTF-8 become `%FF` or U+FFFD, depending on the server. A
     file name may contain both.
     """
-    if isinstance(request, ASGIRequest):
-        raw = request.scope.get("raw_path")
-    else:
-        raw = request.META.get("RAW_URI", "").partition("?")[0]
+    raw = request.META.get("RAW_URI", "").partition("?")[0]
     return unquote_to_bytes(raw or request.path)
 
 

@@ -1,17 +1,12 @@
-"""Files in answers: their types, headers and pieces. Files in forms are refused."""
+"""Files in answers: their types and headers. Files in forms are refused."""
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import re
-from collections.abc import AsyncIterator
-from typing import IO, Any
-from wsgiref.util import FileWrapper
+from typing import Any
 
 from django.core.files.uploadhandler import FileUploadHandler, StopUpload
-from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest
 from django.utils.http import content_disposition_header
 
 from apps.core.conditional import CACHE_CONTROL
@@ -45,27 +40,6 @@ def is_text(content: bytes, *, is_whole: bool = True) -> bool:
     except UnicodeDecodeError:
         return False
     return b"\0" not in content
-
-
-class AsyncPieces:
-    """An open file for an ASGI server: Django would first read all of a synchronous one."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file = file
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while piece := await asyncio.to_thread(self.file.read, PIECE):
-            yield piece
-
-    def close(self) -> None:
-        """Django calls this at the end of the response."""
-        self.file.close()
-
-
-def pieces_of(file: IO[bytes], request: HttpRequest) -> AsyncPieces | FileWrapper:
-    """The file from its current position, for a `StreamingHttpResponse`, which closes it."""
-    is_async = isinstance(request, ASGIRequest)
-    return AsyncPieces(file) if is_async else FileWrapper(file, PIECE)
 
 
 INERT = {

@@ -43,6 +43,8 @@ def prolong(request: HttpRequest) -> None:
         request.session[DAY] = today
 
 
+ADDS_THREADS = "guildhall.adds_threads"
+"""Key of `request.META` if the server adds threads for requests that wait."""
 UNKNOWN = "unknown"
 
 

@@ -1,7 +1,7 @@
 """Wake-ups for readers of the log: it has new events, or a person's access has to be checked.
 
 A wake-up carries at most the id of that person. It may be lost, or come twice. PostgreSQL sends it
-by `NOTIFY` with the commit; on SQLite, the listeners of this process are called after the commit.
+by `NOTIFY` with the commit; on SQLite it is a datagram to each process after the commit.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 from django.db import connection, transaction
 
+from apps.events import wake_sockets
+
 CHANNEL = "guildhall_events"
 RECONNECT_AFTER = 1.0
 OnWake = Callable[[int | None], None]
 """Receives the id of a person whose access has to be checked, or None for new events."""
-listeners: list[OnWake] = []
-"""Called after each commit with a wake-up, in the thread that committed."""
 
 logger = logging.getLogger(__name__)
 
@@ -38,12 +38,7 @@ def notify_on_commit(person: int | None = None) -> None:
             else:
                 cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(person)])
     else:
-        transaction.on_commit(partial(_wake, person))
-
-
-def _wake(person: int | None) -> None:
-    for listener in list(listeners):
-        listener(person)
+        transaction.on_commit(partial(wake_sockets.send, person))
 
 
 @asynccontextmanager
@@ -57,17 +52,8 @@ async def watching(on_wake: OnWake) -> AsyncIterator[None]:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
     else:
-        loop = asyncio.get_running_loop()
-
-        def listener(person: int | None) -> None:
-            with suppress(RuntimeError):  # the loop may have been closed
-                loop.call_soon_threadsafe(on_wake, person)
-
-        listeners.append(listener)
-        try:
+        with wake_sockets.receiving(on_wake):
             yield
-        finally:
-            listeners.remove(listener)
 
 
 def connection_parameters() -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Counts requests in sliding windows, in memory; shared.py does so in Redis. It knows no Django.
+"""Counts requests in sliding windows, in the memory of a process or of several on one machine.
+
+shared.py does so in Redis. This module knows no Django.
 
 A key has two integers: the requests of the previous window and of the current one. The previous
 window counts for the part that a window ending now covers. Times are milliseconds since 1970.
@@ -6,10 +8,15 @@ window counts for the part that a window ending now covers. Times are millisecon
 
 from __future__ import annotations
 
+import fcntl
+import mmap
+import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from threading import Lock
 from typing import NamedTuple
 
@@ -110,8 +117,8 @@ class MemoryCounters:
 
     def hit(self, keys: LimitedKeys) -> Hit:
         """Count a request for each key if all have room; else for none."""
-        now = self.clock()
-        with self.lock:
+        with self._locked():
+            now = self.clock()
             counts = [self._count(key, limit, now) for key, limit in keys]
             admitted = all(
                 count.has_room(limit) for count, (_, limit) in zip(counts, keys, strict=True)
@@ -124,19 +131,108 @@ class MemoryCounters:
         return Hit(admitted, counts, now)
 
     def _count(self, key: str, limit: Limit, now: int) -> Count:
-        state = self.states.get(key)
-        if state is not None:
-            self.states.move_to_end(key)
-        return count_at(now, limit, state)
+        return count_at(now, limit, self._state(key))
 
     def all_states(self) -> tuple[int, list[tuple[str, State]]]:
         """The time, and all keys with their states: for the admin, too slow for each request."""
-        with self.lock:
-            return self.clock(), list(self.states.items())
+        with self._locked():
+            return self.clock(), list(self._states())
 
     def _add(self, key: str, limit: Limit, count: Count, now: int) -> Count:
-        index = max(now // limit.window, self.states.get(key, (0, 0, 0))[0])
-        self.states[key] = (index, count.previous, count.current + 1)
+        index = max(now // limit.window, (self._state(key) or (0, 0, 0))[0])
+        self._store(key, (index, count.previous, count.current + 1), now)
+        return Count(count.previous, count.current + 1, count.elapsed)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self.lock:
+            yield
+
+    def _state(self, key: str) -> State | None:
+        state = self.states.get(key)
+        if state is not None:
+            self.states.move_to_end(key)
+        return state
+
+    def _store(self, key: str, state: State, now: int) -> None:
+        self.states[key] = state
         if len(self.states) > self.keys_max:
             self.states.popitem(last=False)
-        return Count(count.previous, count.current + 1, count.elapsed)
+
+    def _states(self) -> Iterator[tuple[str, State]]:
+        yield from self.states.items()
+
+
+ENTRIES = 8
+"""Entries in a bucket. A new key takes the place of the one with the oldest request."""
+KEY_SIZE = 96
+"""Bytes of a key that are stored, for the admin."""
+
+
+class ProcessCounters(MemoryCounters):
+    """Counts in memory that the processes of one server share.
+
+    Create it before they fork: only then they have the same memory, and the same `hash` of a key.
+    The table has a fixed number of buckets. A file lock protects it, because the system releases
+    the lock of a killed process.
+    """
+
+    def __init__(self, clock: Callable[[], int] = milliseconds, keys_max: int = KEYS_MAX) -> None:
+        super().__init__(clock, keys_max)
+        entries = -(-keys_max // ENTRIES) * ENTRIES
+        self.hashes = memoryview(mmap.mmap(-1, entries * 8)).cast("q")
+        """The hash of each key; 0 in free entries."""
+        self.numbers = memoryview(mmap.mmap(-1, entries * 4 * 8)).cast("q")
+        """The time of each key's last request, and its state."""
+        self.keys = mmap.mmap(-1, entries * KEY_SIZE)
+        self.file = os.memfd_create("counters")
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self.lock:
+            fcntl.lockf(self.file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.lockf(self.file, fcntl.LOCK_UN)
+
+    def _bucket(self, key: str) -> tuple[int, int, list[int]]:
+        """The hash of a key, and its bucket: the first entry, and the hashes in it."""
+        hashed = hash(key) or 1
+        first = hashed % (len(self.hashes) // ENTRIES) * ENTRIES
+        return hashed, first, self.hashes[first : first + ENTRIES].tolist()
+
+    def _state(self, key: str) -> State | None:
+        hashed, first, hashes = self._bucket(key)
+        if hashed not in hashes:
+            return None
+        start = (first + hashes.index(hashed)) * 4
+        index, previous, current = self.numbers[start + 1 : start + 4].tolist()
+        return index, previous, current
+
+    def _store(self, key: str, state: State, now: int) -> None:
+        hashed, first, hashes = self._bucket(key)
+        if hashed in hashes:
+            entry = first + hashes.index(hashed)
+        else:
+            entry = min(range(first, first + ENTRIES), key=lambda entry: self.numbers[entry * 4])
+            self.hashes[entry] = hashed
+            start = entry * KEY_SIZE
+            self.keys[start : start + KEY_SIZE] = key.encode()[:KEY_SIZE].ljust(KEY_SIZE, b"\0")
+        start = entry * 4
+        for number, value in enumerate((now, *state)):
+            self.numbers[start + number] = value
+
+    def _states(self) -> Iterator[tuple[str, State]]:
+        for entry, hashed in enumerate(self.hashes.tolist()):
+            if hashed:
+                start = entry * KEY_SIZE
+                key = self.keys[start : start + KEY_SIZE].rstrip(b"\0").decode(errors="replace")
+                index, previous, current = self.numbers[entry * 4 + 1 : entry * 4 + 4].tolist()
+                yield key, (index, previous, current)
+
+
+@cache
+def process_counters() -> ProcessCounters:
+    """The counters that this process shares with those that it forks from now on."""
+    return ProcessCounters()

@@ -23,7 +23,14 @@ from rest_framework.throttling import BaseThrottle
 from apps.core.access import Person
 from apps.core.errors import TooMany, unavailable
 from apps.core.requests import SiteRequest, address_of
-from apps.site.counters import Count, Limit, MemoryCounters, Usage, count_at
+from apps.site.counters import (
+    Count,
+    Limit,
+    MemoryCounters,
+    Usage,
+    count_at,
+    process_counters,
+)
 from apps.site.kinds import USER, RateScope
 from apps.site.models import RateLimit, SiteSettings
 
@@ -39,12 +46,12 @@ ACCOUNT_WINDOWS = 15
 
 @cache
 def counters() -> MemoryCounters:
-    """The counters of this process: in Redis if there is one, else in memory."""
+    """The counters: in Redis if there is one, else in the memory of this server's processes."""
     if settings.REDIS_URL:
         from apps.site.shared import RedisCounters, SharedCounters
 
         return SharedCounters(RedisCounters(settings.REDIS_URL))
-    return MemoryCounters()
+    return process_counters()
 
 
 class LimitCache:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from wsgiref.util import FileWrapper
 
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -13,7 +14,7 @@ from apps.accounts.authentication import SameOriginSession, TokenAuthentication
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.conditional import not_modified
-from apps.core.files import inert_headers, pieces_of
+from apps.core.files import PIECE, inert_headers
 from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.parsers import UploadParser
@@ -103,7 +104,7 @@ def content_response(request: HttpRequest, upload: Upload) -> HttpResponseBase:
     if request.method == "HEAD":
         file.close()
         return HttpResponse(headers=headers)
-    return StreamingHttpResponse(pieces_of(file, request), headers=headers)
+    return StreamingHttpResponse(FileWrapper(file, PIECE), headers=headers)
 
 
 def headers_of(upload: Upload) -> dict[str, str]:

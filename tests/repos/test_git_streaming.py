@@ -18,7 +18,7 @@ from apps.core.body_limits import body_memory
 from apps.core.errors import BadRequest, PayloadTooLarge, Unavailable
 from apps.core.slots import ALL
 from apps.repos.http import streams
-from apps.repos.http.streams import PIECE, SyncOutput, answer, collected, inflated, pieces
+from apps.repos.http.streams import PIECE, Output, answer, collected, inflated, pieces
 
 pytestmark = pytest.mark.once
 
@@ -191,6 +191,6 @@ def test_git_that_says_nothing_for_long_is_ended(gits, parts, monkeypatch):
 
     assert asyncio.run(read()) == [b"pack\n"]
     assert outlives(gits.started.get()) is False
-    with closing(SyncOutput(gits.start(), b"")) as plain:
+    with closing(Output(gits.start(), b"")) as plain:
         assert list(plain) == [b"pack\n"]
     assert outlives(gits.started.get()) is False

@@ -1,12 +1,14 @@
 """Sliding-window counters: their limits, and the same results in memory and Redis."""
 
+import os
+import signal
 from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apps.site.counters import Count, Limit, MemoryCounters
+from apps.site.counters import Count, Limit, MemoryCounters, ProcessCounters
 from tests.races import together
 
 pytestmark = pytest.mark.once
@@ -22,6 +24,9 @@ relaxed = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 """More examples than usual, because these are fast."""
+
+
+LIMIT = Limit("api", 5, SECOND)
 
 
 class Clock:
@@ -157,3 +162,49 @@ def test_a_burst_at_the_edge_of_two_windows_is_not_doubled(most):
     assert len(admitted_times(limit, burst, counters, clock)) == most
     clock.now += 1
     assert admitted_times(limit, burst, counters, clock) == []
+
+
+@relaxed
+@given(limits, steps)
+def test_processes_count_as_one_does(limit, waits):
+    clock = Clock()
+    counters = ProcessCounters(clock, keys_max=8)
+    assert admitted_times(limit, waits, counters, clock) == admitted_times(limit, waits)
+
+
+def test_a_bucket_forgets_the_key_with_the_oldest_request():
+    clock = Clock()
+    counters = ProcessCounters(clock, keys_max=8)
+    for number in range(9):
+        clock.now += 1
+        counters.hit([(f"key {number}", LIMIT)])
+    assert {key for key, _ in counters.all_states()[1]} == {f"key {n}" for n in range(1, 9)}
+
+
+def in_child(call):
+    """Run this in a forked process, and return its exit status."""
+    if child := os.fork():
+        return os.waitpid(child, 0)[1]
+    try:
+        call()
+    finally:
+        os._exit(0)
+
+
+def test_forked_processes_count_together():
+    counters = ProcessCounters(Clock())
+    for _ in range(3):
+        in_child(lambda: counters.hit([("key", LIMIT)]))
+    counters.hit([("key", LIMIT)])
+    assert [state[2] for _, state in counters.all_states()[1]] == [4]
+
+
+def test_a_process_that_is_killed_while_it_counts_stops_no_other():
+    counters = ProcessCounters(Clock())
+
+    def die():
+        with counters._locked():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_child(die) == signal.SIGKILL
+    assert counters.hit([("key", LIMIT)]).admitted

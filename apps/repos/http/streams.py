@@ -1,17 +1,15 @@
-"""Streams bytes between a request and a git process, under WSGI and ASGI."""
+"""Streams bytes between a request and a git process."""
 
 from __future__ import annotations
 
-import asyncio
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, aclosing, asynccontextmanager, closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from select import POLLIN, poll
 from threading import Thread
 from time import monotonic
 from typing import IO, Any, Protocol, TypeAlias, cast
 
-from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
 from apps.core.body_limits import LONGEST, body_memory, too_slow
@@ -188,26 +186,6 @@ class GitAnswer(StreamingHttpResponse):
         self.held.close()
 
 
-class AsyncGitAnswer(GitAnswer):
-    """A `GitAnswer` for ASGI that closes its source too. Django closes only the outermost iterator,
-    and nothing if sending fails: git would run until the garbage collector ends it.
-    """
-
-    def __init__(
-        self, source: AsyncGenerator[bytes, None], held: ExitStack, content_type: str
-    ) -> None:
-        super().__init__(source, held, content_type)
-        self.source = source
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async with aclosing(self.source):
-                async for piece in super().__aiter__():
-                    yield piece
-        finally:
-            await asyncio.to_thread(self.held.close)
-
-
 class PushAnswer(HttpResponse):
     """The report of a push. After it is sent, the rest of the body is read and dropped, and `held`
     is closed.
@@ -226,7 +204,6 @@ class PushAnswer(HttpResponse):
 
 
 def answer(
-    request: HttpRequest,
     start: Start,
     content_type: str,
     *,
@@ -239,19 +216,13 @@ def answer(
 
     With a `packer`, a git that fails cuts the connection, because the answer must be complete.
     """
-    if isinstance(request, ASGIRequest):
-        # Django would collect a synchronous iterator into a list before sending it. And it drops
-        # the answer if the client has disconnected by now, so git must not have been started yet.
-        output = async_output(start, first, packer)
-        return AsyncGitAnswer(output, (held or ExitStack()).pop_all(), content_type)
-    source = SyncOutput(start(), first, packer)
+    source = Output(start(), first, packer)
     return GitAnswer(source, (held or ExitStack()).pop_all(), content_type)
 
 
-class SyncOutput:
-    """git's output for a WSGI server, which calls `close` at the end or when the client
-    disconnects. The first piece is read at once: as long as nothing is sent, a failing git can be
-    answered as an error.
+class Output:
+    """git's output, which the server closes at the end or when the client disconnects. The first
+    piece is read at once: as long as nothing is sent, a failing git can be answered as an error.
     """
 
     def __init__(self, process: GitProcess, first: bytes, packer: Packer | None = None) -> None:
@@ -286,62 +257,11 @@ class SyncOutput:
         end(self.process)
 
 
-async def async_output(
-    start: Start, first: bytes, packer: Packer | None
-) -> AsyncGenerator[bytes, None]:
-    """git's output for an ASGI server, read only as fast as the client receives it."""
-    loop = asyncio.get_running_loop()
-    async with running(start) as process:
-        reader = asyncio.StreamReader(limit=PIECE)
-        pipe, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), process.stdout
-        )
-        # If it stayed open, the loop would watch a file descriptor that another file reuses.
-        with closing(pipe):
-            if first:
-                yield first
-            while piece := await next_piece(reader):
-                if packer is None:
-                    yield piece
-                elif packed := await asyncio.to_thread(packer.compress, piece):
-                    yield packed
-            if packer is not None and (
-                last := await asyncio.to_thread(last_piece, process, packer)
-            ):
-                yield last
-
-
 def last_piece(process: GitProcess, packer: Packer) -> bytes:
     """The end of a compressed answer; `BrokenOff` if git failed."""
     if not ends_well(process, LAST_SECONDS):
         raise BrokenOff(f"git ended with {process.returncode} in the middle of an answer")
     return packer.flush()
-
-
-async def next_piece(reader: asyncio.StreamReader) -> bytes:
-    """The next piece; empty at the end, or after `SILENCE` seconds without output."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(SILENCE):
-            return await reader.read(PIECE)
-    return b""
-
-
-@asynccontextmanager
-async def running(start: Start) -> AsyncIterator[GitProcess]:
-    """Start and end git outside of the event loop, because either may take a while.
-
-    If the client disconnects during the start, the start is finished, and then git is ended.
-    """
-    starting = asyncio.ensure_future(asyncio.to_thread(start))
-    try:
-        yield await asyncio.shield(starting)
-    finally:
-        starting.add_done_callback(_end_started)
-
-
-def _end_started(starting: asyncio.Future[GitProcess]) -> None:
-    if not starting.cancelled() and starting.exception() is None:
-        Thread(target=end, args=[starting.result()]).start()
 
 
 def end(process: GitProcess) -> None:

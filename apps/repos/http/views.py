@@ -107,7 +107,7 @@ def info_refs(request: HttpRequest, names: dict[str, Any], held: ExitStack) -> H
     protocol = request.headers.get("Git-Protocol", "")
     start = partial(repo.git.serve, service, advertise=True, protocol=protocol)
     kind = f"application/x-git-{service}-advertisement"
-    return streams.answer(request, start, kind, first=advertisement(service), held=held)
+    return streams.answer(start, kind, first=advertisement(service), held=held)
 
 
 @git_view("POST")
@@ -130,7 +130,7 @@ def upload_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) ->
     protocol = request.headers.get("Git-Protocol", "")
     start = partial(access.repo.git.serve, Service.UPLOAD_PACK, protocol=protocol)
     feeding = streams.feeding(start, fetch)
-    return streams.answer(request, feeding, RESULT.format("upload-pack"), held=held)
+    return streams.answer(feeding, RESULT.format("upload-pack"), held=held)
 
 
 @git_view("POST")

@@ -47,7 +47,7 @@ class Command(BaseCommand):
             self.stdout.write(demo.load())
         if settings.ALLOWED_HOSTS == ["*"]:
             self.stderr.write("Anybody who reaches this machine can connect, by any host name.")
-        server = Server(listening, load_application)
+        server = Server(listening, settings.WEB_CONCURRENCY, load_application)
         self.stdout.write(f"Guildhall is at {address} (Ctrl-C ends it)")
         self.stdout.flush()
         server.run()
