@@ -1,4 +1,4 @@
-"""What the worker processes of one server share: memory from before their start."""
+"""Memory that the worker processes of one server share, from before their start."""
 
 from __future__ import annotations
 

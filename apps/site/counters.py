@@ -1,6 +1,4 @@
-"""Counts requests in sliding windows, in the memory of a process or of several on one machine.
-
-shared.py does so in Redis. This module knows no Django.
+"""Counts requests in sliding windows, in memory; shared.py does so in Redis. It knows no Django.
 
 A key has two integers: the requests of the previous window and of the current one. The previous
 window counts for the part that a window ending now covers. Times are milliseconds since 1970.

@@ -6,11 +6,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from io import BytesIO
 from time import monotonic
 
 import pytest
-from django.core.handlers.asgi import ASGIRequest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -24,6 +22,7 @@ from apps.browse.read_slots import (
     slow_slots,
 )
 from apps.core.errors import Unavailable
+from apps.core.requests import ADDS_THREADS
 from apps.core.slots import ALL, Slots
 from tests.waiting import eventually
 
@@ -254,9 +253,8 @@ def test_a_caller_is_a_token_or_a_session_or_an_address(rf, settings):
     assert caller(here, "", authorization="a") == caller(there, session, authorization="a")
 
 
-def test_only_where_each_request_has_a_thread_a_refusal_is_waited_for(rf):
-    asgi = ASGIRequest({"type": "http", "method": "GET", "path": "/", "headers": []}, BytesIO())
+def test_a_refusal_is_delayed_only_where_the_server_adds_threads(rf):
     began = monotonic()
-    delay(asgi, 0.05)
+    delay(rf.get("/", **{ADDS_THREADS: True}), 0.05)
     assert monotonic() - began >= 0.05
     delay(rf.get("/"), 10**9)

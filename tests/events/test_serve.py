@@ -20,7 +20,7 @@ import psycopg
 import pytest
 
 from apps.core.slugs import PREFIX
-from config.handler import IDLE_MAX
+from config.request_threads import AT_WORK
 from tests.events.conftest import ON_SERVE, make_followed_team
 from tests.server import PATIENCE, ROOT, Server
 from tests.tail import opened
@@ -224,7 +224,7 @@ def test_descriptors_do_not_grow_with_requests_and_streams(server):
                 pass
 
     visit(20, 10)
-    most = open_now() + 3 * IDLE_MAX
+    most = open_now() + 3 * AT_WORK
     visit(100, 100)
     eventually(lambda: open_now() <= most)
 

@@ -1,6 +1,5 @@
 """Streaming bodies between a request and git."""
 
-import asyncio
 import gc
 import gzip
 import zlib
@@ -10,7 +9,7 @@ from subprocess import PIPE, Popen, TimeoutExpired
 from threading import Event
 
 import pytest
-from django.test import AsyncRequestFactory, RequestFactory
+from django.test import RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +17,7 @@ from apps.core.body_limits import body_memory
 from apps.core.errors import BadRequest, PayloadTooLarge, Unavailable
 from apps.core.slots import ALL
 from apps.repos.http import streams
-from apps.repos.http.streams import PIECE, Output, answer, collected, inflated, pieces
+from apps.repos.http.streams import PIECE, answer, collected, inflated, pieces
 
 pytestmark = pytest.mark.once
 
@@ -130,67 +129,29 @@ def given_back():
 
 @pytest.fixture
 def response(gits, given_back):
-    """An answer under ASGI, which outlives the connection until it is garbage-collected."""
+    """An answer with the output of such a program."""
+    gits.may.set()
     with ExitStack() as held:
         held.callback(given_back.set)
-        return answer(AsyncRequestFactory().get("/"), gits.start, "x/y", held=held)
+        return answer(gits.start, "x/y", held=held)
 
 
-@pytest.fixture
-def parts(response):
-    """The pieces that an ASGI server would send of such a program's output."""
-    return aiter(response)
+@pytest.mark.django_db
+def test_a_client_that_leaves_in_between_leaves_nothing(gits, response, given_back):
+    """No process remains, and `held` is closed."""
+    assert next(iter(response)) == b"pack\n"
+    assert not given_back.is_set()
+    response.close()
+    assert given_back.is_set()
+    assert outlives(gits.started.get()) is False
 
 
-def test_an_answer_that_is_dropped_before_it_is_read_has_started_nothing(gits, parts):
-    assert not gits.asked.is_set()
-
-
-def test_a_client_that_leaves_while_git_starts_leaves_no_process(gits, parts):
-    async def leave():
-        reading = asyncio.ensure_future(anext(parts))
-        assert await asyncio.to_thread(gits.asked.wait, SOON)
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-        gits.may.set()
-        process = await asyncio.to_thread(gits.started.get, timeout=SOON)
-        return await asyncio.to_thread(outlives, process)
-
-    assert asyncio.run(leave()) is False
-
-
-def test_a_client_that_leaves_in_between_leaves_nothing(gits, parts, given_back):
-    """No process and no watched pipe remain, and `held` is closed. Django closes no answer whose
-    sending fails.
-    """
-    gits.may.set()
-
-    async def leave():
-        assert await anext(parts) == b"pack\n"
-        assert not given_back.is_set()
-        process = gits.started.get()
-        number = process.stdout.fileno()
-        await parts.aclose()
-        assert given_back.is_set()
-        assert await asyncio.to_thread(outlives, process) is False
-        return asyncio.get_running_loop().remove_reader(number)
-
-    assert asyncio.run(leave()) is False
-
-
-def test_git_that_says_nothing_for_long_is_ended(gits, parts, monkeypatch):
+@pytest.mark.django_db
+def test_git_that_says_nothing_for_long_is_ended(gits, response, monkeypatch):
     """For example while it negotiates, or for a client without keep-alive support. Otherwise nobody
     would notice that the client is gone.
     """
     monkeypatch.setattr(streams, "SILENCE", 0.2)
-    gits.may.set()
-
-    async def read():
-        return [part async for part in parts]
-
-    assert asyncio.run(read()) == [b"pack\n"]
-    assert outlives(gits.started.get()) is False
-    with closing(Output(gits.start(), b"")) as plain:
-        assert list(plain) == [b"pack\n"]
+    with closing(response):
+        assert list(response) == [b"pack\n"]
     assert outlives(gits.started.get()) is False

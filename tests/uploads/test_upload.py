@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -11,18 +10,14 @@ import pytest
 from django.contrib.auth import login
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.sessions.backends.db import SessionStore
-from django.http import StreamingHttpResponse
-from django.test import AsyncRequestFactory
 from rest_framework.request import Request
 
 from apps.accounts.actions import deactivate_user
 from apps.accounts.authentication import SameOriginSession
-from apps.core.files import PIECE, AsyncPieces
 from apps.core.slugs import PREFIX
 from apps.repos.models import Repo, Visibility
 from apps.uploads import files as store
 from apps.uploads.models import Upload
-from apps.uploads.views import content_response
 from tests.api import plain_client
 from tests.principals import principal_of
 from tests.uploads.conftest import PNG
@@ -153,25 +148,6 @@ def test_who_has_it_already_gets_304(read, make, open_repo, carol):
         assert (answer.status, answer.body) == (304, b"")
         assert answer.headers["Cache-Control"] == "private, no-cache, no-transform"
     assert read(carol, made, **{"If-None-Match": '"x"'}).status == 200
-
-
-def test_under_asgi_it_is_read_in_pieces(make, open_repo, carol):
-    made = make.upload(open_repo, by=carol, filename="a.bin", content=b"\0" * (3 * PIECE))
-    opened = store.path_of(made.sha256).open("rb")
-    answer = StreamingHttpResponse(AsyncPieces(opened))
-    source: Any = answer.streaming_content
-
-    async def read() -> list[int]:
-        first = len(await anext(source))
-        assert opened.tell() == PIECE
-        return [first, *[len(piece) async for piece in source]]
-
-    assert asyncio.run(read()) == [PIECE] * 3
-    answer.close()
-    assert opened.closed
-    response: Any = content_response(AsyncRequestFactory().get("/"), made)
-    assert response.is_async
-    response.close()
 
 
 def test_head_says_the_same_without_the_bytes(make, open_repo, carol, read):
