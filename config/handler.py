@@ -24,7 +24,7 @@ from django.urls import set_script_prefix
 from apps.core.body_limits import UPLOAD_LIMIT, upload_memory
 from apps.core.errors import BadRequest, Unavailable
 from apps.core.middleware import error_answer
-from apps.core.requests import ADDS_THREADS, address_of
+from apps.core.requests import UNDER_ASGI, address_of
 from apps.core.slugs import PREFIX
 from config.bodies import ApiBody, BufferedBody, Receive, StreamedBody
 from config.request_threads import RequestThreads
@@ -58,7 +58,7 @@ def environ_of(scope: Scope) -> Environ:
         "wsgi.url_scheme": scope.get("scheme", "http"),
         "wsgi.input": BytesIO(),
         "wsgi.errors": sys.stderr,
-        ADDS_THREADS: True,
+        UNDER_ASGI: True,
     }
     if server := scope.get("server"):
         environ["SERVER_NAME"], environ["SERVER_PORT"] = server[0], str(server[1] or 0)

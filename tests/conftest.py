@@ -27,6 +27,7 @@ from apps.accounts.models import User
 from apps.events.models import Event
 from apps.repos.models import Repo
 from apps.site import limits
+from apps.site.counters import process_counters
 from apps.site.models import SiteSettings
 from apps.teams.models import Team
 from tests import prepared_data
@@ -100,6 +101,7 @@ def nothing_throttled_yet() -> None:
     """Rate limits are cached: each test begins with those of its database."""
     limits.limit_cache.invalidate()
     limits.counters.cache_clear()
+    process_counters.cache_clear()
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from django.http.response import HttpResponseBase
 
 from apps.core.errors import PLAIN, Unavailable
 from apps.core.middleware import Next, error_answer
-from apps.core.requests import ADDS_THREADS, address_of
+from apps.core.requests import UNDER_ASGI, address_of
 
 SLOW = re.compile(r"/api/v1/(?:teams|users)/[^/]+/repos/[^/]+/(?:archive|blame|compare)(?:/|\Z)")
 MOST_REFUSED = 8
@@ -96,9 +96,9 @@ def reject_early_retries(get_response: Next) -> Next:
 def delay(request: HttpRequest, seconds: float) -> None:
     """Delay a rejection by at most a second, because such clients repeat answered requests at once.
 
-    Only where the server adds a thread for those that wait.
+    Only under ASGI, which adds a thread for requests that wait.
     """
-    if ADDS_THREADS in request.META and _delays.acquire(blocking=False):
+    if UNDER_ASGI in request.META and _delays.acquire(blocking=False):
         try:
             time.sleep(min(seconds, 1.0))
         finally:

@@ -43,8 +43,10 @@ def prolong(request: HttpRequest) -> None:
         request.session[DAY] = today
 
 
-ADDS_THREADS = "guildhall.adds_threads"
-"""Key of `request.META` if the server adds threads for requests that wait."""
+UNDER_ASGI = "guildhall.under_asgi"
+"""Key of `request.META` under ASGI, where streams have an event loop, and a thread is added for a
+request that waits.
+"""
 UNKNOWN = "unknown"
 
 

@@ -21,6 +21,7 @@ from apps.core.json import quoted
 from apps.core.lookup import Missing, get_or_missing
 from apps.core.operation import operation
 from apps.core.query import FlagParameter, QuerySerializer, TextParameter
+from apps.core.requests import UNDER_ASGI
 from apps.core.views import ApiViewSet
 from apps.events import actions, queries
 from apps.events.hub import EventStreamResponse, hub
@@ -172,7 +173,7 @@ class TailViewSet(SelectionViewSet):
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         if self.request.method == "HEAD":
             return HttpResponse(content_type="text/event-stream", headers=headers)
-        if not hasattr(self.http_request, "scope"):  # WSGI has no event loop to stream from
+        if UNDER_ASGI not in self.http_request.META:  # WSGI has no event loop to stream from
             raise Unavailable("unavailable", "The live stream is served by the ASGI process.")
         hub.connections.check(self.principal.user.pk)
         return EventStreamResponse(

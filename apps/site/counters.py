@@ -10,6 +10,7 @@ import fcntl
 import mmap
 import os
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -184,6 +185,7 @@ class ProcessCounters(MemoryCounters):
         """The time of each key's last request, and its state."""
         self.keys = mmap.mmap(-1, entries * KEY_SIZE)
         self.file = os.memfd_create("counters")
+        weakref.finalize(self, os.close, self.file)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

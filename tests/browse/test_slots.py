@@ -22,7 +22,7 @@ from apps.browse.read_slots import (
     slow_slots,
 )
 from apps.core.errors import Unavailable
-from apps.core.requests import ADDS_THREADS
+from apps.core.requests import UNDER_ASGI
 from apps.core.slots import ALL, Slots
 from tests.waiting import eventually
 
@@ -253,8 +253,8 @@ def test_a_caller_is_a_token_or_a_session_or_an_address(rf, settings):
     assert caller(here, "", authorization="a") == caller(there, session, authorization="a")
 
 
-def test_a_refusal_is_delayed_only_where_the_server_adds_threads(rf):
+def test_only_under_asgi_a_refusal_is_delayed(rf):
     began = monotonic()
-    delay(rf.get("/", **{ADDS_THREADS: True}), 0.05)
+    delay(rf.get("/", **{UNDER_ASGI: True}), 0.05)
     assert monotonic() - began >= 0.05
     delay(rf.get("/"), 10**9)

@@ -73,7 +73,7 @@ async def application(scope, receive, send):
 
 listening = listen("127.0.0.1", 0)
 print("at", listening.getsockname()[1], flush=True)
-Server(listening, lambda: application).run()
+Server(listening, 1, lambda: application).run()
 '''
 
 

@@ -142,7 +142,7 @@ def load():
     time.sleep(60)
 
 end_at_once()
-Server(listen("127.0.0.1", 0), load).run()
+Server(listen("127.0.0.1", 0), 1, load).run()
 """
 
 
