@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from config.workers import Connections, connections
+from apps.core.workers import Workers, workers
 
 WAITING = 60
 """Seconds in which the whole head of a connection's first request must arrive."""
@@ -39,11 +39,11 @@ def accept_here(loop: asyncio.AbstractEventLoop, seconds: float = WAITING) -> No
 class Connection(socket.socket):
     """A connection of this process, counted until it is closed."""
 
-    counts: Connections | None = None
+    workers: Workers | None = None
 
     def close(self) -> None:
-        if self.counts and self.fileno() != -1:
-            self.counts.add(-1)
+        if self.workers and self.fileno() != -1:
+            self.workers.add_connections(-1)
         super().close()
 
 
@@ -59,9 +59,9 @@ class Acceptor:
         loop: asyncio.AbstractEventLoop,
         factory: Factory,
         listening: socket.socket,
-        counts: Connections = connections,
+        workers: Workers = workers,
     ) -> None:
-        self.loop, self.factory, self.listening, self.counts = loop, factory, listening, counts
+        self.loop, self.factory, self.listening, self.workers = loop, factory, listening, workers
         self.is_open = True
         self.has_waited = False
         self.tasks: set[asyncio.Task[Any]] = set()
@@ -86,7 +86,7 @@ class Acceptor:
         self.loop.call_later(seconds, self._resume)
 
     def _accept(self) -> None:
-        if self.counts.is_ahead() and not self.has_waited:
+        if self.workers.is_ahead() and not self.has_waited:
             self.has_waited = True
             self._pause(LEFT_TO_OTHERS)
             return
@@ -99,8 +99,8 @@ class Acceptor:
             self._pause(PAUSE)
             return
         connection = Connection(fileno=accepted.detach())
-        self.counts.add(1)
-        connection.counts = self.counts
+        self.workers.add_connections(1)
+        connection.workers = self.workers
         connection.setblocking(False)
         task = self.loop.create_task(self._connect(connection))
         self.tasks.add(task)

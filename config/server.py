@@ -20,8 +20,8 @@ from typing import Any
 from django.db import connection, connections
 from gunicorn.app.base import BaseApplication
 
+from apps.core.workers import workers as shared_workers
 from apps.site.counters import process_counters
-from config.workers import connections as shared_connections
 
 BACKLOG = 2048
 """Maximum connections that wait to be accepted."""
@@ -80,8 +80,8 @@ def allow_many_files() -> None:
 
 
 SHARED = {
-    "pre_fork": lambda server, worker: shared_connections.assign(worker),
-    "child_exit": lambda server, worker: shared_connections.forget(worker),
+    "pre_fork": lambda server, worker: shared_workers.assign(worker),
+    "child_exit": lambda server, worker: shared_workers.forget(worker),
 }
 """Hooks of gunicorn's master for what its workers share."""
 

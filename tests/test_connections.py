@@ -1,4 +1,4 @@
-"""Connections without requests."""
+"""Workers without requests."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from apps.core.workers import Workers
 from config.connections import Acceptor, accept_here
 from config.server import allow_many_files
-from config.workers import Connections
 from tests.server import PATIENCE, Server
 from tests.waiting import eventually_in_loop
 
@@ -66,29 +66,29 @@ def test_a_connection_whose_request_has_begun_is_the_servers(pieces: list[bytes]
     assert not asyncio.run(ends(pieces, within=0.3))
 
 
-async def accepted_by(first: Connections, second: Connections) -> list[int]:
+async def accepted_by(first: Workers, second: Workers) -> list[int]:
     """The numbers of connections that two servers of one socket accept of eight."""
     loop = asyncio.get_running_loop()
     listening = socket.create_server(("127.0.0.1", 0))
     address = listening.getsockname()
-    shared = [Acceptor(loop, Echo, listening.dup(), counts) for counts in (first, second)]
+    shared = [Acceptor(loop, Echo, listening.dup(), workers) for workers in (first, second)]
     clients = [await asyncio.open_connection(*address) for _ in range(8)]
     for reader, writer in clients:
         writer.write(b"a")
         assert await reader.readexactly(1) == b"a"
-    counts = first.counts.tolist()[:2]
+    counts = first.connections.tolist()[:2]
     for _, writer in clients:
         writer.close()
-    await eventually_in_loop(lambda: first.counts.tolist()[:2] == [0, 0])
+    await eventually_in_loop(lambda: first.connections.tolist()[:2] == [0, 0])
     for each in shared:
         each.close()
     listening.close()
     return counts
 
 
-def two_workers() -> tuple[Connections, Connections]:
+def two_workers() -> tuple[Workers, Workers]:
     """The counts as two workers see them."""
-    first = Connections()
+    first = Workers()
     first.assign("first")
     second = copy(first)
     second.assign("second")
@@ -113,20 +113,32 @@ def test_a_process_accepts_what_a_busy_one_does_not() -> None:
                 assert await reader.readexactly(1) == b"a"
 
     asyncio.run(story())
-    assert second.counts[1] == 0
+    assert second.connections[1] == 0
 
 
 def test_the_place_of_a_worker_that_has_ended_is_free_for_the_next() -> None:
     first, second = two_workers()
-    first.add(3)
-    second.add(2)
+    first.add_connections(3)
+    second.add_connections(2)
     assert first.is_ahead()
     assert not second.is_ahead()
     second.forget("second")
     assert not first.is_ahead()
     third = copy(second)
     third.assign("third")
-    assert (third.place, third.counts[1]) == (1, 0)
+    assert (third.place, third.connections[1]) == (1, 0)
+
+
+def test_the_streams_of_a_user_are_counted_in_all_workers() -> None:
+    first, second = two_workers()
+    for workers in (first, second, second):
+        workers.open_stream(7)
+        workers.open_stream(8)
+    second.close_stream(8)
+    assert (first.streams_of(7), first.streams_of(8), first.streams_of(9)) == (3, 2, 0)
+    second.open_stream(9)
+    second.forget("second")
+    assert (first.streams_of(7), first.streams_of(8), first.streams_of(9)) == (1, 1, 0)
 
 
 @pytest.fixture

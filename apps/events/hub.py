@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,6 +24,7 @@ from django.http import HttpResponse
 from apps.core.access import Principal
 from apps.core.errors import TooMany, unavailable
 from apps.core.threads import DaemonExecutor
+from apps.core.workers import workers
 from apps.events import wake
 from apps.events.frames import HEARTBEAT, Bodies, EventBody, EventFrames, bodies_for, frames_of
 from apps.events.kinds import Kind
@@ -152,37 +153,38 @@ class Subscriber:
 
 
 class ConnectionLimit:
-    """Limits the streams that each user has open in this process.
+    """Limits the streams that each user has open on this server.
 
-    Views call `check` in their threads. Only the event loop changes the counts, so that no lock is
-    needed.
+    Views call `check` in their threads. Only the event loop changes the counts of its process, so
+    that no lock is needed.
     """
 
     def __init__(self) -> None:
         self.closed = False
         """Set when the process stops."""
-        self._open: Counter[int] = Counter()
 
     def check(self, user_id: int) -> None:
         """429 `too_many_streams` for a user at the limit, 503 when closed."""
         if self.closed:
             raise unavailable()
-        if self._open[user_id] >= STREAMS_PER_USER:
+        if workers.streams_of(user_id) >= STREAMS_PER_USER:
             text = f"You have {STREAMS_PER_USER} streams open. Close one."
             raise TooMany("too_many_streams", text, headers={"Retry-After": str(RETRY_AFTER)})
 
     def take(self, user_id: int) -> bool:
         """Count one more stream. False, without counting, if `check` would refuse."""
-        if self.closed or self._open[user_id] >= STREAMS_PER_USER:
+        if self.closed:
             return False
-        self._open[user_id] += 1
+        # Counted first: another process may do the same at this moment.
+        workers.open_stream(user_id)
+        if workers.streams_of(user_id) > STREAMS_PER_USER:
+            workers.close_stream(user_id)
+            return False
         return True
 
     def release(self, user_id: int) -> None:
         """Count one stream less."""
-        self._open[user_id] -= 1
-        if not self._open[user_id]:
-            del self._open[user_id]
+        workers.close_stream(user_id)
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
