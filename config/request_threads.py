@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from django.db import connections
 
-AT_WORK = 4
+AT_WORK = 2
 """Threads that take requests from the queue. More would only take turns at one interpreter."""
 STALLED = 0.1
 """Seconds without a request taken from the queue after which another thread helps."""
