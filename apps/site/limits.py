@@ -274,7 +274,7 @@ def throttle_reading(request: HttpRequest) -> None:
 
 
 def usage() -> dict[str, Usage]:
-    """Current usage by rate scope, for the admin. Without Redis it is that of this process."""
+    """Current usage by rate scope, for the admin. Without Redis it is that of this server."""
     by_key = {f"{limit.rate_scope}:{limit.window}": limit for limit in limit_cache.get().values()}
     usages = {limit.rate_scope: Usage() for limit in by_key.values()}
     now, states = counters().all_states()
