@@ -132,13 +132,13 @@ def test_the_place_of_a_worker_that_has_ended_is_free_for_the_next() -> None:
 def test_the_streams_of_a_user_are_counted_in_all_workers() -> None:
     first, second = two_workers()
     for workers in (first, second, second):
-        workers.open_stream(7)
-        workers.open_stream(8)
-    second.close_stream(8)
-    assert (first.streams_of(7), first.streams_of(8), first.streams_of(9)) == (3, 2, 0)
-    second.open_stream(9)
+        workers.streams.add(workers.place, 7)
+        workers.streams.add(workers.place, 8)
+    second.streams.remove(second.place, 8)
+    assert [first.streams.count(user) for user in (7, 8, 9)] == [3, 2, 0]
+    second.streams.add(second.place, 9)
     second.forget("second")
-    assert (first.streams_of(7), first.streams_of(8), first.streams_of(9)) == (1, 1, 0)
+    assert [first.streams.count(user) for user in (7, 8, 9)] == [1, 1, 0]
 
 
 @pytest.fixture

@@ -1,17 +1,18 @@
-"""Memory that the worker processes of one server share: their connections, and users' streams.
+"""Memory that the worker processes of one server share. Import it before they fork.
 
-Import it before they fork. It knows no Django.
+It knows no Django.
 """
 
 from __future__ import annotations
 
 import mmap
+from collections.abc import Hashable
 from typing import Any
 
 MOST = 256
 """Most worker processes. More of them share the last place."""
-STREAMS = 16_384
-"""Most streams of a process that are counted."""
+STREAMS, TRANSFERS = 16_384, 1024
+"""Most streams and transfers of a process that are counted."""
 FREE = -1
 """The number of connections in a place without a worker."""
 
@@ -19,6 +20,49 @@ FREE = -1
 def shared(count: int) -> memoryview[int]:
     """This many integers of 8 bytes, all 0, that forked processes share."""
     return memoryview(mmap.mmap(-1, count * 8)).cast("q")
+
+
+class Tally:
+    """Counts keys in all workers, such as the users of streams.
+
+    A worker has cells of its own, which hold the hashes of its keys. Forked processes have the same
+    hash of a text. The caller sees to it that one thread at a time changes a place.
+    """
+
+    def __init__(self, size: int) -> None:
+        """`size`: the most keys of a worker."""
+        self.size = size
+        self.cells = shared(MOST * size)
+        self.tops = shared(MOST)
+        """How many cells have been in use in each place."""
+
+    def count(self, key: Hashable) -> int:
+        """How often a key is counted in all places."""
+        return sum(self._used(place).count(hash(key)) for place, top in self._places() if top)
+
+    def add(self, place: int, key: Hashable) -> None:
+        used = self._used(place)
+        free = used.index(0) if 0 in used else len(used)
+        if free < self.size:
+            self.cells[place * self.size + free] = hash(key)
+            self.tops[place] = max(len(used), free + 1)
+
+    def remove(self, place: int, key: Hashable) -> None:
+        used = self._used(place)
+        if hash(key) in used:
+            self.cells[place * self.size + used.index(hash(key))] = 0
+
+    def clear(self, place: int) -> None:
+        for cell in range(self.tops[place]):
+            self.cells[place * self.size + cell] = 0
+        self.tops[place] = 0
+
+    def _used(self, place: int) -> list[int]:
+        start = place * self.size
+        return self.cells[start : start + self.tops[place]].tolist()
+
+    def _places(self) -> enumerate[int]:
+        return enumerate(self.tops.tolist())
 
 
 class Workers:
@@ -29,10 +73,10 @@ class Workers:
         """The number of open connections in each place."""
         for place in range(MOST):
             self.connections[place] = FREE
-        self.users = shared(MOST * STREAMS)
-        """The user of each open stream; 0 where there is none."""
-        self.tops = shared(MOST)
-        """How far `users` is in use in each place."""
+        self.streams, self.transfers = Tally(STREAMS), Tally(TRANSFERS)
+        """The users of open streams, and the keys of transfers by git."""
+        self.limit_changes = shared(1)
+        """The number of changes of rate limits."""
         self.places: dict[Any, int] = {}
         """The place of each worker; known to the master."""
         self.place = 0
@@ -50,9 +94,8 @@ class Workers:
         place = self.places.pop(worker, None)
         if place is not None:
             self.connections[place] = FREE
-            for cell in range(place * STREAMS, place * STREAMS + self.tops[place]):
-                self.users[cell] = 0
-            self.tops[place] = 0
+            self.streams.clear(place)
+            self.transfers.clear(place)
 
     def add_connections(self, number: int) -> None:
         """Count opened connections of this process, or closed ones if the number is negative."""
@@ -62,30 +105,6 @@ class Workers:
         """Whether another process has fewer connections than this one."""
         mine = self.connections[self.place]
         return any(FREE < count < mine for count in self.connections.tolist())
-
-    def streams_of(self, user_id: int) -> int:
-        """The number of a user's open streams in all processes."""
-        return sum(
-            self.users[place * STREAMS : place * STREAMS + top].tolist().count(user_id)
-            for place, top in enumerate(self.tops.tolist())
-            if top
-        )
-
-    def open_stream(self, user_id: int) -> None:
-        """Count one more stream of a user in this process, from its event loop."""
-        start, top = self.place * STREAMS, self.tops[self.place]
-        cells = self.users[start : start + top].tolist()
-        free = cells.index(0) if 0 in cells else top
-        if free < STREAMS:
-            self.users[start + free] = user_id
-            self.tops[self.place] = max(top, free + 1)
-
-    def close_stream(self, user_id: int) -> None:
-        """Count one stream less."""
-        start, top = self.place * STREAMS, self.tops[self.place]
-        cells = self.users[start : start + top].tolist()
-        if user_id in cells:
-            self.users[start + cells.index(user_id)] = 0
 
 
 workers = Workers()

@@ -167,7 +167,7 @@ class ConnectionLimit:
         """429 `too_many_streams` for a user at the limit, 503 when closed."""
         if self.closed:
             raise unavailable()
-        if workers.streams_of(user_id) >= STREAMS_PER_USER:
+        if workers.streams.count(user_id) >= STREAMS_PER_USER:
             text = f"You have {STREAMS_PER_USER} streams open. Close one."
             raise TooMany("too_many_streams", text, headers={"Retry-After": str(RETRY_AFTER)})
 
@@ -176,15 +176,15 @@ class ConnectionLimit:
         if self.closed:
             return False
         # Counted first: another process may do the same at this moment.
-        workers.open_stream(user_id)
-        if workers.streams_of(user_id) > STREAMS_PER_USER:
-            workers.close_stream(user_id)
+        workers.streams.add(workers.place, user_id)
+        if workers.streams.count(user_id) > STREAMS_PER_USER:
+            workers.streams.remove(workers.place, user_id)
             return False
         return True
 
     def release(self, user_id: int) -> None:
         """Count one stream less."""
-        workers.close_stream(user_id)
+        workers.streams.remove(workers.place, user_id)
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:

@@ -23,6 +23,7 @@ from rest_framework.throttling import BaseThrottle
 from apps.core.access import Person
 from apps.core.errors import TooMany, unavailable
 from apps.core.requests import SiteRequest, address_of
+from apps.core.workers import workers
 from apps.site.counters import (
     Count,
     Limit,
@@ -58,7 +59,7 @@ class LimitCache:
     """Caches the limits in force by rate scope.
 
     It checks the version of the limits every `settings.LIMITS_LOOK` seconds, and at once after a
-    change in this process. If the version has changed, it reads the limits.
+    change in a process of this server. If the version has changed, it reads the limits.
     """
 
     def __init__(self) -> None:
@@ -68,6 +69,7 @@ class LimitCache:
         self.check_at = 0.0
         self.failed_at = 0.0
         self.changes = 0
+        """The number of changes before the last check."""
 
     def get(self) -> Mapping[str, Limit]:
         """Limits by scope, with `user:<username>` in lower case. Empty while they are switched off.
@@ -76,27 +78,26 @@ class LimitCache:
         one after the other.
         """
         now = time.monotonic()
-        if now < self.check_at:
+        if now < self.check_at and self.changes == workers.limit_changes[0]:
             return self.limits
         with self.lock:
             if now < self.failed_at:
                 raise unavailable()
+            changes = workers.limit_changes[0]
+            if changes != self.changes:
+                self.version, self.check_at = None, 0.0
             if now >= self.check_at:
-                changes = self.changes
                 try:
                     self._check()
                 except OperationalError:
                     self.failed_at = time.monotonic()
                     raise
-                if changes == self.changes:
-                    self.check_at = now + settings.LIMITS_LOOK
+                self.changes, self.check_at = changes, now + settings.LIMITS_LOOK
             return self.limits
 
     def invalidate(self) -> None:
-        """Read the limits again at the next request."""
-        self.changes += 1
-        self.version = None
-        self.check_at = 0.0
+        """Read the limits again at the next request, in all processes of this server."""
+        workers.limit_changes[0] += 1
 
     def _check(self) -> None:
         """One small query, and a second one if something has changed."""

@@ -1,8 +1,8 @@
 """Slots for git over HTTP and for large downloads: limits of how many run at once.
 
 There is a limit for each person, for each address of anonymous callers, and for all transfers. All
-anonymous callers together get three quarters of the slots. Slots are counted in each process and,
-with Redis, also in all processes together.
+anonymous callers together get three quarters of the slots. Slots are counted in all processes of a
+server and, with Redis, in those of all servers together.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from apps.accounts.principal import Principal
 from apps.core.errors import TooMany
 from apps.core.requests import address_of
 from apps.core.slots import ALL, Limits, Slots
+from apps.core.workers import workers
 
 if TYPE_CHECKING:
     from apps.repos.http.shared_slots import SharedSlots
@@ -51,7 +52,10 @@ def three_quarters(slots: int) -> int:
 
 
 class TransferSlots(Slots):
-    """The slots of this process. With a fixed number of threads, transfers leave some free."""
+    """The slots of this server. With a fixed number of threads, transfers leave some free.
+
+    Two processes that take the last slot at the same moment may both get it.
+    """
 
     def __init__(self) -> None:
         super().__init__(0, refusal=refusal)
@@ -69,6 +73,19 @@ class TransferSlots(Slots):
         bounds = {ALL: self.most, ANONYMOUS: three_quarters(self.most)}
         each = max(1, self.most * 2 // 3)
         return {name: min(most, bounds.get(name, each)) for name, most in limits.items()}
+
+    def full(self, caller: str, weight: int = 1) -> str:
+        limits = limits_of(caller).items()
+        full_in_all = (
+            name for name, most in limits if workers.transfers.count(name) + weight > most
+        )
+        return super().full(caller, weight) or next(full_in_all, "")
+
+    def _add(self, caller: str, weight: int) -> None:
+        super()._add(caller, weight)
+        change = workers.transfers.add if weight > 0 else workers.transfers.remove
+        for name in limits_of(caller):
+            change(workers.place, name)
 
 
 def refusal(full: str) -> TooMany:
