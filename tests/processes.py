@@ -1,4 +1,4 @@
-"""Memory and child processes of a process, from /proc."""
+"""Memory and child processes of servers, from /proc."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import subprocess
 from pathlib import Path
 
 
-def memory(pid: int, field: str = "VmRSS") -> int:
-    """The memory of a process in bytes; with `VmHWM` its peak."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    [size] = re.findall(rf"{field}:\s+(\d+) kB", status)
-    return int(size) * 1024
+def memory(*pids: int, field: str = "VmRSS") -> int:
+    """The memory of these processes in bytes; with `VmHWM` their peaks."""
+    statuses = [Path(f"/proc/{pid}/status").read_text() for pid in pids]
+    sizes = [re.findall(rf"{field}:\s+(\d+) kB", status)[0] for status in statuses]
+    return sum(map(int, sizes)) * 1024
 
 
-def peak_memory(pid: int) -> int:
-    return memory(pid, "VmHWM")
+def peak_memory(*pids: int) -> int:
+    return memory(*pids, field="VmHWM")
 
 
-def git_processes(pid: int) -> list[str]:
-    """The command lines of the git processes that a server is running."""
-    command = ["ps", "-ww", "-o", "args=", "--ppid", str(pid)]
+def git_processes(*pids: int) -> list[str]:
+    """The command lines of the git processes that these processes are running."""
+    parents = ",".join(map(str, pids))
+    command = ["ps", "-ww", "-o", "args=", "--ppid", parents]
     processes = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     return [line for line in processes.splitlines() if "git" in line and "--git-dir" in line]

@@ -122,8 +122,8 @@ class Server:
         return "".join(self.lines)
 
     @property
-    def pid(self) -> int:
-        """The serving process: gunicorn's worker, not its master, which may be about to start
+    def pids(self) -> list[int]:
+        """The serving processes: gunicorn's workers, not its master, which may be about to start
         another one.
         """
 
@@ -131,7 +131,7 @@ class Server:
             assert self.process.poll() is None, self.log
             return self.children()
 
-        return eventually(workers)[0]
+        return eventually(workers)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> float:
         """End the process; returns the seconds until then."""

@@ -161,7 +161,7 @@ def test_a_real_server_sends_a_large_file_in_little_memory_and_ends_git_with_the
 ):
     with new_server(tmp_path, kind) as server:
         path, headers = with_zeros(server, tmp_path / "work", 150)
-        before = memory(server.pid)
+        before = memory(*server.pids)
         with closing(server.connect()) as connection:
             connection.request("GET", path, headers=headers)
             answer, size = connection.getresponse(), 0
@@ -169,12 +169,12 @@ def test_a_real_server_sends_a_large_file_in_little_memory_and_ends_git_with_the
             while piece := answer.read(MIB):
                 size += len(piece)
         assert size == 150 * MIB
-        assert memory(server.pid) - before < 64 * MIB
+        assert memory(*server.pids) - before < 64 * MIB
         with closing(server.connect()) as leaving:
             leaving.request("GET", path, headers=headers)
             assert leaving.getresponse().status == 200
-            eventually(lambda: git_processes(server.pid))
-        eventually(lambda: not git_processes(server.pid))
+            eventually(lambda: git_processes(*server.pids))
+        eventually(lambda: not git_processes(*server.pids))
 
 
 def with_zeros(server, folder, mebibytes):

@@ -233,9 +233,9 @@ def test_who_leaves_in_the_middle_leaves_no_git_and_no_place(new_server, tmp_pat
                     leaving.request("GET", path, headers=headers)
                     answer = leaving.getresponse()
                     assert (answer.status, len(answer.read(1000))) == (200, 1000), answer.status
-            eventually(lambda: not git_processes(server.pid))
+            eventually(lambda: not git_processes(*server.pids))
         with closing(server.connect()) as leaving:
             leaving.request("GET", f"{repo}/blame/0?ref={sha}", headers=headers)
-        eventually(lambda: not git_processes(server.pid))
+        eventually(lambda: not git_processes(*server.pids))
         for end in (f"compare/{sha}...{sha}", f"commits/{sha}", f"tree?ref={sha}"):
             server.api("alice").get(f"/users/alice/repos/big/{end}").gives()

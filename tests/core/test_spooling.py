@@ -26,10 +26,9 @@ HEADERS = {
 
 
 def written(server: Server) -> int:
-    """Bytes that the serving process has written so far: to files and in answers."""
-    found = re.search(r"wchar: (\d+)", Path(f"/proc/{server.pid}/io").read_text())
-    assert found is not None
-    return int(found[1])
+    """Bytes that the serving processes have written so far: to files and in answers."""
+    counts = [Path(f"/proc/{pid}/io").read_text() for pid in server.pids]
+    return sum(int(re.findall(r"wchar: (\d+)", count)[0]) for count in counts)
 
 
 def send(server: Server, path: str) -> None:

@@ -66,7 +66,8 @@ def test_silent_clients_are_cut_off_and_a_clone_ends_with_its_git(
         lines = []
         for server in servers:
             running.enter_context(server)
-            assert resource.prlimit(server.pid, resource.RLIMIT_NOFILE) == (few_files, few_files)
+            for pid in server.pids:
+                assert resource.prlimit(pid, resource.RLIMIT_NOFILE) == (few_files, few_files)
             idle = [opened(server, sent) for sent in (b"", b"GET / HTTP/1.1\r\n")]
             lines += [running.enter_context(line) for line in idle]
             running.enter_context(

@@ -70,7 +70,7 @@ class Site:
         """Kill all processes or one; returns the part that has to be started again."""
         what = random.choice(["all", "worker", "serving"]) if self.worker else "all"
         if what == "serving":
-            os.kill(self.server.pid, 9)  # the master process starts another
+            os.kill(random.choice(self.server.pids), 9)  # the master process starts another
         if what == "all":
             self.server.kill()
         if what in {"all", "worker"}:

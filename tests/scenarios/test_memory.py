@@ -22,15 +22,15 @@ def test_a_large_push_and_a_clone_of_it_leave_memory_flat(megabytes, server, tmp
     git.commit("small.txt")
     git("push", "--quiet", git.url, "main")
     git("clone", "--quiet", "--bare", git.url, "warm")
-    before = peak_memory(server.pid)
+    before = peak_memory(*server.pids)
     with (git.folder / "noise").open("wb") as noise:
         for _ in range(megabytes // 10):
             noise.write(os.urandom(10_000_000))
     git(*PLAIN, "add", "noise")
     git(*PLAIN, "commit", "--quiet", "--message", "Noise")
     git(*PLAIN, "push", "--quiet", git.url, "main")
-    after_push = peak_memory(server.pid)
+    after_push = peak_memory(*server.pids)
     git("clone", "--quiet", "--bare", git.url, "clone")
-    grown = (after_push - before, peak_memory(server.pid) - before)
+    grown = (after_push - before, peak_memory(*server.pids) - before)
     print(f"{server.kind}: grown by {grown[0]:,} bytes with the push, {grown[1]:,} with the clone")
     assert max(grown) < ROOM
