@@ -81,13 +81,8 @@ class ClientLeft(Exception):
 class Exchange:
     """A request and its response: the view runs in a thread, the event loop sends."""
 
-    def __init__(self, handler: Handler, environ: Environ, body: Body, send: Send) -> None:
-        self.application, self.environ, self.body, self.send = (
-            handler.application,
-            environ,
-            body,
-            send,
-        )
+    def __init__(self, application: Any, environ: Environ, body: Body, send: Send) -> None:
+        self.application, self.environ, self.body, self.send = application, environ, body, send
         self.loop = asyncio.get_running_loop()
         self.head: dict[str, Any] | None = None
         """The head of the response, until it is sent with the first part of the body."""
@@ -128,7 +123,9 @@ class Exchange:
             if response.streaming:
                 self._send_pieces(response)
             else:
-                self._resolve(self.answered, response.content)  # type: ignore[attr-defined]
+                is_head = self.environ["REQUEST_METHOD"] == "HEAD"
+                content = b"" if is_head else response.content  # type: ignore[attr-defined]
+                self._resolve(self.answered, content)
         finally:
             response.close()
 
@@ -161,16 +158,20 @@ class Exchange:
             raise ClientLeft
         try:
             asyncio.run_coroutine_threadsafe(sending, self.loop).result()
-        except (TimeoutError, RuntimeError):  # the latter if the loop was closed
+        except RuntimeError:  # the loop was closed
             sending.close()
             raise ClientLeft from None
 
     async def _send_part(self, part: bytes, *, more: bool) -> None:
-        async with asyncio.timeout(SILENCE):
-            if head := self.head:
-                self.head = None
-                await self.send(head)
-            await self.send({"type": "http.response.body", "body": part, "more_body": more})
+        """Raises `ClientLeft` if the client does not receive it in time."""
+        try:
+            async with asyncio.timeout(SILENCE):
+                if head := self.head:
+                    self.head = None
+                    await self.send(head)
+                await self.send({"type": "http.response.body", "body": part, "more_body": more})
+        except TimeoutError:
+            raise ClientLeft from None
 
     async def _watch(self) -> None:
         await self.body.left()
@@ -199,19 +200,22 @@ class Handler:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         environ = environ_of(scope)
         body = self._body_of(scope["path"], environ, receive)
-        is_git = type(body) is StreamedBody
         try:
-            await body.begin(environ)
-            await Exchange(self, environ, body, send).run(self.threads, at_once=is_git)
-        except RequestAborted:
-            return
-        except (BadRequest, Unavailable) as error:
-            await self.send_response(error_answer(error), send)
-        except TimeoutError:  # the client receives nothing
+            await self._answer(environ, body, send)
+        except (RequestAborted, ClientLeft):
             return
         finally:
             body.release()
         await body.discard()
+
+    async def _answer(self, environ: Environ, body: Body, send: Send) -> None:
+        try:
+            await body.begin(environ)
+        except (BadRequest, Unavailable) as error:
+            await self.send_response(error_answer(error), send)
+            return
+        is_git = type(body) is StreamedBody
+        await Exchange(self.application, environ, body, send).run(self.threads, at_once=is_git)
 
     def _body_of(self, path: str, environ: Environ, receive: Receive) -> Body:
         if GIT.fullmatch(path):
