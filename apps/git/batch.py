@@ -78,6 +78,7 @@ class Batch:
         os.set_blocking(self.stdin.fileno(), False)
         os.set_blocking(self.stderr.fileno(), False)
         self.out, self.err, self.rest = bytearray(), bytearray(), memoryview(b"")
+        self.is_answering = False
         self.pipes = poll()
         self.pipes.register(self.stdout, POLLIN)
         self.pipes.register(self.stderr, POLLIN)
@@ -88,7 +89,9 @@ class Batch:
         A name is a full object name, which `^{commit}`, or a colon and a path, may follow.
         """
         self._send(b"info", names)
-        return [self._header(name) for name in names]
+        headers = [self._header(name) for name in names]
+        self.is_answering = False
+        return headers
 
     def contents(self, *headers: Header) -> list[bytes]:
         """The bytes of these objects, each of at most `CONTENT_MAX`. `GitError` if one is missing
@@ -106,11 +109,12 @@ class Batch:
             if not content.endswith(b"\n"):
                 raise GitError("unexpected output of git cat-file")
             contents.append(content[:-1])
+        self.is_answering = False
         return contents
 
     def is_quiet(self) -> bool:
-        """Whether git waits for a question, and wrote nothing besides its answers."""
-        return not (self.out or self.err or self.rest or self.pipes.poll(0))
+        """Whether all answers were read to their end, and git wrote nothing else."""
+        return not (self.is_answering or self.out or self.err or self.rest or self.pipes.poll(0))
 
     def can_stay(self) -> bool:
         """Whether git may answer another question, now or later."""
@@ -142,6 +146,7 @@ class Batch:
     def _send(self, command: bytes, names: Sequence[bytes]) -> None:
         if any(b"\0" in name for name in names):
             raise ValueError("a name contains NUL")
+        self.is_answering = True
         lines = b"".join(b"%b %b\0" % (command, name) for name in names)
         self.rest = write_some(self.stdin.fileno(), memoryview(lines + b"flush\0"))
         if self.rest:

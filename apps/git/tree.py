@@ -201,10 +201,14 @@ def _listing(repo: GitRepo, arguments: list[str], start: int, stop: int, *, size
 
 def _measured(git: Batch, entries: list[Entry]) -> list[Entry]:
     """The same entries with the sizes of files and symlinks. A missing object has no size."""
-    blobs = [*dict.fromkeys(entry.sha for entry in entries if entry.kind in {"file", "symlink"})]
+    sized = {"file", "symlink"}
+    blobs = [*dict.fromkeys(entry.sha for entry in entries if entry.kind in sized)]
     headers = git.info(*(sha.encode() for sha in blobs))
     sizes = {header.sha: header.size for header in headers if header}
-    return [replace(entry, size=sizes.get(entry.sha)) for entry in entries]
+    return [
+        replace(entry, size=sizes.get(entry.sha)) if entry.kind in sized else entry
+        for entry in entries
+    ]
 
 
 def _collect(pieces: Iterable[bytes], entries: list[Entry], start: int, stop: int) -> bool:
