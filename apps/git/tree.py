@@ -55,7 +55,8 @@ class Listing:
 def commits_of(repo: GitRepo, *shas: str) -> list[str | None]:
     """The commits of these full names of commits and tags; None for a name of no commit."""
     names = [f"{full_sha(sha)}^{{commit}}".encode() for sha in shas]
-    return [header and header.sha for header in repo.ask(lambda git: git.info(*names))]
+    headers = repo.ask(lambda git: git.info(*names))
+    return [header.sha if header else None for header in headers]
 
 
 def entry_at(repo: GitRepo, commit: str, path: bytes) -> Entry | None:
@@ -167,8 +168,8 @@ def list_folder(
     if place.is_known:
         if place.entry is None or place.entry.kind != "directory":
             return Listing((), truncated=False)
-        page = {"start": start, "stop": stop}
-        return list_tree(repo, place.entry.sha, **page, sizes=sizes, below=path)
+        tree = place.entry.sha
+        return list_tree(repo, tree, start=start, stop=stop, sizes=sizes, below=path)
     arguments = [name, "--", os.fsdecode(path + b"/")]
     listing = _listing(repo, arguments, start, stop, sizes=sizes)
     if listing.entries and listing.entries[0].path == path:  # a submodule

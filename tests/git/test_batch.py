@@ -24,7 +24,7 @@ from apps.git.batch import CONTENT_MAX, Batch, Header, ask
 from apps.git.run import LIMITS, GitError, GitTimeout, GitTooLarge, Limits
 from apps.git.tree import commits_of, list_tree, parse_entry, read_blob
 from tests.browse.code import Code
-from tests.git.scratch import Scratch, git
+from tests.git.scratch import Scratch, git, git_bytes
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.once
@@ -35,6 +35,14 @@ ROOT = Path(__file__).resolve().parents[2]
 def header_of(repo: Scratch, sha: str) -> Header | None:
     [header] = ask(repo.path, lambda git: git.info(sha.encode()))
     return header
+
+
+def content_of(repo: Scratch, header: Header) -> bytes:
+    return ask(repo.path, lambda git: git.contents(header))[0]
+
+
+def kind_of(repo: Scratch, sha: str) -> str:
+    return git(repo.path, "cat-file", "-t", sha).decode()
 
 
 def blob_in(repo: Scratch, content: bytes = b"1\n") -> str:
@@ -67,21 +75,15 @@ def test_what_is_asked_is_answered_as_by_git(repo: Scratch) -> None:
     commit = repo.commit({"a": b"1\n", "b b": b"\0\n\n"})
     [tree, blob] = git(repo.path, "rev-parse", f"{commit}^{{tree}}", f"{commit}:a").decode().split()
     for sha in (commit, tree, blob):
-        header = header_of(repo, sha)
-        kind = git(repo.path, "cat-file", "-t", sha).decode()
-        assert header == Header(sha, kind, int(git(repo.path, "cat-file", "-s", sha)))
-        [content] = ask(repo.path, lambda git, header=header: git.contents(header))
-        assert kind == "tree" or content.rstrip(b"\n") == git(repo.path, "cat-file", "-p", sha)
+        header = Header(sha, kind_of(repo, sha), int(git(repo.path, "cat-file", "-s", sha)))
+        assert header_of(repo, sha) == header
+        content = content_of(repo, header)
+        assert content == git_bytes(repo.path, "cat-file", header.kind, sha)
         assert len(content) == header.size
     names = [f"{commit}^{{commit}}", f"{commit}:", f"{commit}:a", f"{commit}:b b", f"{commit}:c\n"]
     headers = ask(repo.path, lambda git: git.info(*(name.encode() for name in names)))
-    assert [header and header.kind for header in headers] == [
-        "commit",
-        "tree",
-        "blob",
-        "blob",
-        None,
-    ]
+    kinds = ["commit", "tree", "blob", "blob", None]
+    assert [header and header.kind for header in headers] == kinds
     assert len(staying()) == 1
 
 
@@ -429,12 +431,11 @@ os.waitpid(child, 0)
 @contextmanager
 def forked(repo: Scratch) -> Iterator[Any]:
     command = [sys.executable, "-c", FORKS, str(repo.path)]
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
         try:
             yield process
         finally:
-            process.stdin.close()
             process.kill()
 
 
@@ -449,6 +450,7 @@ def test_a_forked_process_has_gits_of_its_own(repo: Scratch) -> None:
         process.kill()  # the child still lives, and waits for its input
         eventually(lambda: not lives(parents))
         assert lives(childs)
+        process.stdin.close()
     eventually(lambda: not lives(childs))
 
 
@@ -456,8 +458,9 @@ def test_a_forked_process_has_gits_of_its_own(repo: Scratch) -> None:
 def test_a_git_ends_with_its_process(repo: Scratch, kill: bool) -> None:
     script = FORKS.partition("if not (child")[0] + "print(old.process.pid, flush=True)\n"
     command = [sys.executable, "-c", script + "sys.stdin.read()", str(repo.path)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
+        assert process.stdout
         pid = int(process.stdout.readline())
         assert lives(pid)
         if kill:
