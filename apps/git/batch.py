@@ -1,9 +1,7 @@
 """git processes that stay, and answer many questions about small objects.
 
-Starting a git takes milliseconds, most questions take it microseconds. Each is a
-`git cat-file --batch-command` for one repository. It answers one question at a time, within the
-limits of `cat-file`. It is ended after any error, because the rest of an answer could be taken for
-the answer to the next question.
+Starting a git takes milliseconds, most questions take it microseconds. Each git that stays is ended
+after any error, because the rest of an answer could be taken for that to the next question.
 """
 
 import atexit

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, TypeVar
 from uuid import uuid4
 
-from apps.git import batch
+from apps.git.batch import Batch, ask
 from apps.git.graph import replace_graph, write_graph
 from apps.git.protocol import ZERO, Service
 from apps.git.refs import read_refs, valid_ref_name
@@ -184,9 +184,9 @@ class GitRepo:
         env, ends = self._environment(), self.ends
         return start_git(self.path, command, *args, stdin=stdin, env=env, ends=ends)
 
-    def ask(self, question: Callable[[batch.Batch], T]) -> T:
+    def ask(self, question: Callable[[Batch], T]) -> T:
         """Ask a git that stays about small objects; see `batch.ask`."""
-        return batch.ask(self.path, question, env=self._environment(), ends=self.ends)
+        return ask(self.path, question, env=self._environment(), ends=self.ends)
 
     def _environment(self) -> dict[str, str]:
         env = {"GIT_OBJECT_DIRECTORY": str(self.objects)} if self.objects else {}

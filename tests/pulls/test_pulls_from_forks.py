@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.git import run
+from apps.git import batch, run
 from apps.pulls.models import Pull
 from apps.repos import jobs
 from apps.repos.commits import find_next_commits
