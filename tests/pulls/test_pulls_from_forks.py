@@ -265,6 +265,7 @@ def test_a_push_to_a_fork_asks_git_no_more_for_many_pulls_than_for_one(api, upst
         for _ in range(pulls):
             opened(api, upstream, carol, f"carol:{branch}")
         clone.commit(branch, {branch: "1\n"}, onto="main")
+        batch.end_idle()
         before = run.spawned
         clone.push(branch)
         spent.append(run.spawned - before)
