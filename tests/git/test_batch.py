@@ -182,10 +182,18 @@ def test_a_git_with_an_answer_that_was_read_by_half_is_ended(repo: Scratch) -> N
     assert header_of(repo, sha.decode()) == Header(sha.decode(), "blob", 200_000)
 
 
+def test_a_git_whose_answer_has_not_come_is_ended(repo: Scratch) -> None:
+    sha, another, pid = blob_in(repo), blob_in(repo, b"another"), warm(repo)
+    os.kill(pid, SIGSTOP)
+    ask(repo.path, lambda git: git._send(b"info", [another.encode()]))
+    assert not lives(pid)
+    assert header_of(repo, sha) == Header(sha, "blob", 2)
+
+
 def test_a_git_that_wrote_what_nobody_asked_for_is_ended(repo: Scratch) -> None:
-    sha, pid = blob_in(repo), warm(repo)
+    sha, another, pid = blob_in(repo), blob_in(repo, b"another"), warm(repo)
     [one] = batch._pool.idle
-    os.write(one.stdin.fileno(), b"info %b\0flush\0" % (b"2" * 40))
+    os.write(one.stdin.fileno(), b"info %b\0flush\0" % another.encode())
     eventually(lambda: one.pipes.poll(0))
     assert header_of(repo, sha) == Header(sha, "blob", 2)
     assert not lives(pid)
@@ -248,10 +256,12 @@ def test_an_object_that_needs_too_much_memory_ends_its_git_alone(
 
 
 def test_a_git_that_has_grown_is_ended(repo: Scratch) -> None:
-    tree, pid = repo.store("tree", (bytes(MIB) for _ in range(40)), 40 * MIB), warm(repo)
-    assert commits_of(repo, tree) == [None]  # git keeps a tree that it has parsed
+    begin, pid = repo.show(repo.commit({"a": b"1"})).encode(), warm(repo)
+    pieces = [begin + b"\n", *[b"x" * MIB] * 40]
+    large = repo.store("commit", pieces, sum(map(len, pieces)))
+    assert commits_of(repo, large) == [large]  # git keeps a commit that it has parsed
     assert not lives(pid)
-    assert commits_of(repo, tree) == [None]
+    assert commits_of(repo, large) == [large]
 
 
 # Which gits stay
