@@ -25,6 +25,7 @@ from hypothesis import settings as examples
 
 from apps.accounts.models import User
 from apps.events.models import Event
+from apps.git import batch
 from apps.repos.models import Repo
 from apps.site import limits
 from apps.site.counters import process_counters
@@ -102,6 +103,12 @@ def nothing_throttled_yet() -> None:
     limits.limit_cache.invalidate()
     limits.counters.cache_clear()
     process_counters.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def no_git_stays() -> None:
+    """Each test begins without gits that stayed: tests count the gits that are started."""
+    batch.end_idle()
 
 
 @pytest.fixture

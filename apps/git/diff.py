@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Final
 
 from apps.git.repo import EMPTY_TREE, GitRepo, full_sha
-from apps.git.run import LIMITS, GitError, GitTooLarge, Started
+from apps.git.run import LIMITS, GitError, GitTooLarge
 
 FILES_MAX: Final = 3000
 """Most files that a comparison holds."""
@@ -29,7 +29,6 @@ PATCHES_MAX: Final = 4 * 1024 * 1024
 """Most bytes of the patches of one answer together."""
 
 _RENAMES: Final = ("-M50", "-l1000")
-_SIZES: Final = ("cat-file", "--batch-check=%(objectsize)")
 _PLAIN: Final = ("--no-ext-diff", "--no-textconv")
 _RAW: Final = re.compile(rb":(\d{6}) (\d{6}) ([0-9a-f]{40}) ([0-9a-f]{40}) ([AMDRT])\d*")
 _LINES: Final = re.compile(rb"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
@@ -99,13 +98,12 @@ def changes(repo: GitRepo, old: str | None, new: str) -> Changes:
     """
     repo, sides = repo.within(LIMITS["diff-tree"].deadline), (_tree(old), _tree(new))
     options = ("-r", "-z", "--raw", "--numstat", *_PLAIN)
-    with repo.start(*_SIZES, stdin=None) as measuring:  # starts while diff-tree runs
-        try:
-            result = parse_changes(repo.read("diff-tree", *options, *_RENAMES, *sides, "--"))
-        except GitTooLarge:  # finding renames of large files takes too much memory
-            plain = (*options, "--no-renames", *sides, "--")
-            result = parse_changes(repo.read("diff-tree", *plain))
-        return replace(result, files=tuple(_measured(measuring, result.files)))
+    try:
+        result = parse_changes(repo.read("diff-tree", *options, *_RENAMES, *sides, "--"))
+    except GitTooLarge:  # finding renames of large files takes too much memory
+        plain = (*options, "--no-renames", *sides, "--")
+        result = parse_changes(repo.read("diff-tree", *plain))
+    return replace(result, files=tuple(_measured(repo, result.files)))
 
 
 def parse_changes(pieces: Iterable[bytes]) -> Changes:
@@ -189,15 +187,15 @@ def _tree(sha: str | None) -> str:
     return EMPTY_TREE if sha is None else full_sha(sha)
 
 
-def _measured(git: Started, files: Collection[FileChange]) -> list[FileChange]:
-    """The same files with `is_too_large` set. `git` is a `cat-file` that has no input yet."""
+def _measured(repo: GitRepo, files: Collection[FileChange]) -> list[FileChange]:
+    """The same files with `is_too_large` set."""
     sides = {file: _contents(file) for file in files}
     shas = [*dict.fromkeys(chain.from_iterable(sides.values()))]
-    stdin = "".join(f"{sha}\n" for sha in shas).encode()
-    sizes = git.feed(stdin).result().out.split(b"\n") if shas else []
-    if missing := [size for size in sizes if size and not size.isdigit()]:
-        raise GitError(f"git cat-file gave no size: {missing[0]!r}")
-    large = {sha for sha, size in zip(shas, sizes, strict=False) if int(size) > SIDE_MAX}
+    headers = repo.ask(lambda git: git.info(*(sha.encode() for sha in shas))) if shas else []
+    blobs = [header for header in headers if header]
+    if len(blobs) < len(shas):
+        raise GitError("an object of a changed file is missing")
+    large = {header.sha for header in blobs if header.size > SIDE_MAX}
     return [
         replace(file, is_too_large=True) if _is_long(file) or not large.isdisjoint(shas) else file
         for file, shas in sides.items()
@@ -234,8 +232,7 @@ def patches(
     are equal. Raises the errors of `changes`.
     """
     hunks_by_path: dict[bytes, bytes | None] = {file.path: None for file in files}
-    with repo.start(*_SIZES, stdin=None) as measuring:
-        visible = [file for file in _measured(measuring, files) if not file.is_binary]
+    visible = [file for file in _measured(repo, files) if not file.is_binary]
     visible = [file for file in visible if not file.is_too_large]
     before, after = _tree(old), _tree(new)
     space = ("-w",) if ignore_space else ()

@@ -11,7 +11,7 @@ from typing import Final
 from apps.git.log import Commit, command, parse_log
 from apps.git.repo import DISTANCE, Distance, GitRepo, check_shas
 from apps.git.run import GitError, Started
-from apps.git.tree import ask_for_commits, read_commits
+from apps.git.tree import commits_of
 
 _SHORT: Final = re.compile(r"[0-9a-f]{4,40}\Z")
 
@@ -165,8 +165,7 @@ def between(repo: GitRepo, old: str, new: str, *, most: int) -> Between:
 
         counting = start(*DISTANCE, stdin=f"{old}...{new}\n".encode())
         listing = start("log", *arguments, stdin=revisions)
-        options, stdin = ask_for_commits(old, new)
-        names = read_commits(start("cat-file", *options, stdin=stdin).result())
+        names = commits_of(repo, old, new)
         if None in names:
             return Between(names, Distance(0, 0), ())
         commits = parse_log(listing.result().out)

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, TypeVar
 from uuid import uuid4
 
+from apps.git.batch import Batch, ask
 from apps.git.graph import replace_graph, write_graph
 from apps.git.protocol import ZERO, Service
 from apps.git.refs import read_refs, valid_ref_name
@@ -33,6 +34,7 @@ from apps.git.run import (
 )
 from apps.git.store import LEFTOVER_SECONDS, remove_leftovers, remove_quarantines
 
+T = TypeVar("T")
 EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 DISTANCE: Final = ("rev-list", "--left-right", "--count", "--stdin")
 
@@ -181,6 +183,10 @@ class GitRepo:
         """Start git in this repository, next to other processes; see `run.start_git`."""
         env, ends = self._environment(), self.ends
         return start_git(self.path, command, *args, stdin=stdin, env=env, ends=ends)
+
+    def ask(self, question: Callable[[Batch], T]) -> T:
+        """Ask a git that stays about small objects; see `batch.ask`."""
+        return ask(self.path, question, env=self._environment(), ends=self.ends)
 
     def _environment(self) -> dict[str, str]:
         env = {"GIT_OBJECT_DIRECTORY": str(self.objects)} if self.objects else {}
@@ -347,8 +353,9 @@ class GitRepo:
     # Commits
 
     def has_commit(self, sha: str) -> bool:
-        out = self.git("cat-file", "--batch-check", stdin=f"{full_sha(sha)}\n".encode()).out
-        return out.split()[1] == b"commit"
+        name = full_sha(sha).encode()
+        [header] = self.ask(lambda git: git.info(name))
+        return header is not None and header.kind == "commit"
 
     def is_ancestor(self, a: str, b: str) -> bool:
         """Whether `b` contains `a`. A commit contains itself."""

@@ -73,6 +73,8 @@ SERVICE_LIMITS: Final = Limits(deadline=3600, memory=_GIB)
 # Anonymous clients may clone. A clone of the Linux kernel takes a few minutes of processor time.
 FETCH_LIMITS: Final = replace(SERVICE_LIMITS, processor=600)
 BLOB_LIMITS: Final = Limits(deadline=3600, processor=60)
+BATCH_PROCESSOR: Final = 60
+"""Seconds of processor time of a git that answers many questions."""
 
 # `preexec_fn` is slow and unsafe with threads. `prlimit` after the start can be milliseconds too
 # late on a busy server: git has allocated its memory by then. The shell's script is constant.
@@ -267,6 +269,19 @@ def spawn_blob(git_dir: Path, sha: str) -> GitProcess:
     return _watched(process, BLOB_LIMITS.deadline)
 
 
+def start_batch(git_dir: Path, env: Mapping[str, str] | None = None) -> GitProcess:
+    """Start a git that answers questions about objects until its input is closed.
+
+    It answers at each `flush`. It has the limits of `cat-file`, but the deadline of each question
+    is up to the caller, who ends git with `kill_group`.
+    """
+    limits = replace(LIMITS["cat-file"], processor=BATCH_PROCESSOR)
+    # By default, git caches up to 96 MiB of objects that others are stored as differences from.
+    config = {"core.deltaBaseCacheLimit": "16m"}
+    options = ["--batch-command", "--buffer", "-z"]
+    return _spawn(git_dir, "cat-file", options, limits, PIPE, env, config)
+
+
 def ends_well(process: GitProcess, seconds: float) -> bool:
     """Whether the process succeeds within `seconds`."""
     return _ends_within(process, seconds) and process.wait() == 0
@@ -355,7 +370,7 @@ class Started:
         pipe = cast(IO[bytes], self.process.stdin)
         # With a blocking pipe, a long input and git's output could wait for each other.
         os.set_blocking(pipe.fileno(), False)
-        self.rest = _write(pipe.fileno(), memoryview(stdin))
+        self.rest = write_some(pipe.fileno(), memoryview(stdin))
         if not self.rest:
             pipe.close()
         return self
@@ -373,7 +388,7 @@ class Started:
         """The result of a git that has ended; `GitError` for a status outside `ok`."""
         result = Result(self.process.wait(), out, bytes(self.err))
         if result.code not in ok:
-            raise _failure(self.subcommand, result)
+            raise failure_of(self.subcommand, result)
         return result
 
     def pieces(self, *, capped: bool = True) -> Iterator[bytes]:
@@ -385,7 +400,7 @@ class Started:
             while pipes.get_map():
                 for key, _ in pipes.select(max(0, self.ends - time.monotonic())):
                     if key.fileobj is self.process.stdin:
-                        self.rest = _write(key.fd, self.rest)
+                        self.rest = write_some(key.fd, self.rest)
                         finished = not self.rest
                     else:
                         piece = os.read(key.fd, _PIECE)
@@ -417,7 +432,8 @@ def _watch(process: GitProcess, deadline: float) -> None:
         kill_group(process)
 
 
-def _failure(subcommand: str, result: Result) -> GitError:
+def failure_of(subcommand: str, result: Result) -> GitError:
+    """The error of a git that failed, by its standard error."""
     message = result.err.decode("utf-8", "replace").strip()
     is_out_of_memory = (
         "out of memory" in message.lower() or "cannot allocate memory" in message.lower()
@@ -438,7 +454,7 @@ def _register(pipes: DefaultSelector, process: GitProcess) -> None:
     pipes.register(cast(IO[bytes], process.stderr), EVENT_READ)
 
 
-def _write(fd: int, rest: memoryview) -> memoryview:
+def write_some(fd: int, rest: memoryview) -> memoryview:
     """Write as much as fits, and return the rest. It is empty if the process stopped reading."""
     try:
         return rest[os.write(fd, rest[:_PIECE]) :]

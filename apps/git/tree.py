@@ -3,13 +3,15 @@
 import os
 import re
 import stat
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Final
+from itertools import chain
+from typing import Final, TypeAlias
 
-from apps.git.repo import GitRepo, check_shas, full_sha, is_sha
-from apps.git.run import GitError, GitProcess, GitTooLarge, Result, spawn_blob
+from apps.git.batch import CONTENT_MAX, Batch, Header
+from apps.git.repo import GitRepo, check_shas, full_sha
+from apps.git.run import GitError, GitProcess, GitTooLarge, spawn_blob
 
 ENTRIES_MAX: Final = 100_000
 """Most entries of a list; longer ones are cut. 48 KB of hostile trees can name 10^10 files."""
@@ -21,9 +23,10 @@ _FOLDER_MAX: Final = 1024 * 1024
 up to 32 MiB: reading them through a pipe would take longer.
 """
 _HEADER_MAX: Final = 1024 * 1024
-_OBJECT: Final = re.compile(rb"([0-9a-f]{40}) ([a-z]+) (\d+)\n")
-_ENTRY: Final = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
-_COMMANDS: Final = b"info %b^{commit}\0contents %b\0contents %b\0"
+_ENTRY: Final = re.compile(rb"([0-7]{1,7}) ([^\0]+)\0(.{20})", re.DOTALL)
+
+_Parts: TypeAlias = tuple[bytes, bytes, bytes]
+"""The mode, the name and the object name of an entry, as they stand in a tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +54,81 @@ class Listing:
 
 def commits_of(repo: GitRepo, *shas: str) -> list[str | None]:
     """The commits of these full names of commits and tags; None for a name of no commit."""
-    options, stdin = ask_for_commits(*shas)
-    return read_commits(repo.git("cat-file", *options, stdin=stdin))
-
-
-def ask_for_commits(*shas: str) -> tuple[list[str], bytes]:
-    """The options and the input of a `cat-file` that asks for these commits."""
-    stdin = "".join(f"{full_sha(sha)}^{{commit}}\n" for sha in shas)
-    return ["--batch-check=%(objectname)"], stdin.encode()
-
-
-def read_commits(result: Result) -> list[str | None]:
-    """Parse its output: the commit of each name; None for a name of no commit."""
-    return [word if is_sha(word) else None for word in result.out.decode().splitlines()]
+    names = [f"{full_sha(sha)}^{{commit}}".encode() for sha in shas]
+    headers = repo.ask(lambda git: git.info(*names))
+    return [header.sha if header else None for header in headers]
 
 
 def entry_at(repo: GitRepo, commit: str, path: bytes) -> Entry | None:
     """The entry of a commit at a path, which is not empty and has no `..`. Follows no links."""
+    name = full_sha(commit)
+    place = repo.ask(lambda git: _find(git, name, path))
+    return place.entry if place.is_known else entry_by_ls_tree(repo, commit, path)
+
+
+def entry_by_ls_tree(repo: GitRepo, commit: str, path: bytes) -> Entry | None:
+    """`entry_at` by a git of its own, which also searches large or damaged folders."""
     out = repo.git("ls-tree", "-z", "--long", full_sha(commit), "--", os.fsdecode(path)).out
     entries = (parse_entry(line) for line in out.split(b"\0")[:-1])
     return next((entry for entry in entries if entry.path == path), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The entry at a path of a commit, and its object. `commit` is None if there is no commit.
+    `is_known`: no other git has to look.
+    """
+
+    commit: str | None
+    entry: Entry | None = None
+    header: Header | None = None
+    is_known: bool = True
+
+
+def _find(git: Batch, name: str, path: bytes) -> _Place:
+    """Find the entry at a path of a commit, or of the commit of a tag."""
+    root, (folder, _, last) = name.encode(), path.rpartition(b"/")
+    names = (b"%b^{commit}" % root, b"%b:%b" % (root, folder), b"%b:%b" % (root, path))
+    commit, around, header = git.info(*names)
+    if commit is None:
+        return _Place(None)
+    entries = _tree_parts(git, around)
+    if entries is None:
+        return _Place(commit.sha, is_known=False)
+    # Without an object of this name, the entry may be a submodule, or its object is missing.
+    named = [parts for parts in entries if parts[1] == last]
+    if not named and header is None:
+        return _Place(commit.sha)
+    same = [parts for parts in named if header is None or parts[2].hex() == header.sha]
+    entry = replace(_entry(same[0]), path=path) if same else None
+    if entry and entry.kind == "submodule":
+        return _Place(commit.sha, entry)
+    if entry and header and header.kind == ("tree" if entry.kind == "directory" else "blob"):
+        size = header.size if header.kind == "blob" else None
+        return _Place(commit.sha, replace(entry, size=size), header)
+    return _Place(commit.sha, is_known=False)
+
+
+def _tree_parts(git: Batch, header: Header | None) -> list[_Parts] | None:
+    """The entries of a tree; None if it is missing, large, malformed or no tree."""
+    if header is None or header.kind != "tree" or header.size > _FOLDER_MAX:
+        return None
+    [raw] = git.contents(header)
+    entries: list[_Parts] = _ENTRY.findall(raw)
+    size = sum(map(len, chain.from_iterable(entries))) + 2 * len(entries)
+    return entries if size == len(raw) else None
+
+
+def _entry(parts: _Parts) -> Entry:
+    mode, name, sha = parts
+    return Entry(name, _mode(int(mode, 8)), sha.hex())
+
+
+def _mode(mode: int) -> str:
+    """The mode that git takes this one for. Some old programs wrote others."""
+    if stat.S_ISREG(mode):
+        return "100755" if mode & stat.S_IXUSR else "100644"
+    return "120000" if stat.S_ISLNK(mode) else "040000" if stat.S_ISDIR(mode) else "160000"
 
 
 def list_tree(
@@ -89,8 +147,13 @@ def list_tree(
     of the tree, and each entry's path begins with it. Only the requested entries are stored, and at
     most `ENTRIES_MAX` are read.
     """
-    options = ["-r", "-t"] if recursive else []
-    listing = _listing(repo, [*options, full_sha(tree)], start, stop, sizes=sizes)
+    name = full_sha(tree)
+    listing = None
+    if not recursive:
+        listing = repo.ask(lambda git: _list_small(git, name, start, stop, sizes=sizes))
+    if listing is None:
+        options = ["-r", "-t"] if recursive else []
+        listing = _listing(repo, [*options, name], start, stop, sizes=sizes)
     prefix = below + b"/" if below else b""
     entries = (replace(entry, path=prefix + entry.path) for entry in listing.entries)
     return replace(listing, entries=tuple(entries))
@@ -100,11 +163,27 @@ def list_folder(
     repo: GitRepo, commit: str, path: bytes, *, start: int, stop: int, sizes: bool = False
 ) -> Listing:
     """`list_tree` for the folder of a commit at a path. No entries if there is no folder."""
-    arguments = [full_sha(commit), "--", os.fsdecode(path + b"/")]
+    name = full_sha(commit)
+    place = repo.ask(lambda git: _find(git, name, path))
+    if place.is_known:
+        if place.entry is None or place.entry.kind != "directory":
+            return Listing((), truncated=False)
+        tree = place.entry.sha
+        return list_tree(repo, tree, start=start, stop=stop, sizes=sizes, below=path)
+    arguments = [name, "--", os.fsdecode(path + b"/")]
     listing = _listing(repo, arguments, start, stop, sizes=sizes)
     if listing.entries and listing.entries[0].path == path:  # a submodule
         return Listing((), truncated=False)
     return listing
+
+
+def _list_small(git: Batch, tree: str, start: int, stop: int, *, sizes: bool) -> Listing | None:
+    """A slice of the entries of a tree, or of a commit's; None if it is large or damaged."""
+    parts = _tree_parts(git, *git.info(f"{tree}:".encode()))
+    if parts is None:
+        return None
+    entries = [*map(_entry, parts[start:stop])]
+    return Listing(tuple(_measured(git, entries) if sizes else entries), truncated=False)
 
 
 def _listing(repo: GitRepo, arguments: list[str], start: int, stop: int, *, sizes: bool) -> Listing:
@@ -116,21 +195,20 @@ def _listing(repo: GitRepo, arguments: list[str], start: int, stop: int, *, size
     except GitTooLarge:
         truncated = True
     if sizes:  # `--long` would read the sizes of all entries
-        entries = _with_sizes(repo, entries)
+        chosen = entries
+        entries = repo.ask(lambda git: _measured(git, chosen))
     return Listing(tuple(entries), truncated)
 
 
-def _with_sizes(repo: GitRepo, entries: list[Entry]) -> list[Entry]:
-    blobs = [*dict.fromkeys(entry.sha for entry in entries if entry.kind in {"file", "symlink"})]
-    if not blobs:
-        return entries
-    stdin = "\n".join([*blobs, ""]).encode()
-    out = repo.git("cat-file", "--batch-check=%(objectsize)", stdin=stdin).out
-    answers = dict(zip(blobs, out.split(b"\n"), strict=False))
-    # A missing object has no size.
-    sizes = {sha: int(size) for sha, size in answers.items() if size.isdigit()}
+def _measured(git: Batch, entries: list[Entry]) -> list[Entry]:
+    """The same entries with the sizes of files and symlinks. A missing object has no size."""
+    sized = {"file", "symlink"}
+    blobs = [*dict.fromkeys(entry.sha for entry in entries if entry.kind in sized)]
+    headers = git.info(*(sha.encode() for sha in blobs))
+    sizes = {header.sha: header.size for header in headers if header}
     return [
-        replace(entry, size=sizes[entry.sha]) if entry.sha in sizes else entry for entry in entries
+        replace(entry, size=sizes.get(entry.sha)) if entry.kind in sized else entry
+        for entry in entries
     ]
 
 
@@ -161,13 +239,32 @@ def parse_entry(line: bytes) -> Entry:
 
 def read_blob(repo: GitRepo, sha: str) -> bytes:
     """The bytes of a blob; `GitTooLarge` if it exceeds the output limit of `cat-file`."""
-    return repo.git("cat-file", "blob", full_sha(sha)).out
+    content = _small(repo, "blob", sha)
+    return repo.git("cat-file", "blob", sha).out if content is None else content
 
 
 def start_of_blob(repo: GitRepo, sha: str, most: int) -> bytes:
-    """The first `most` bytes of a blob. The rest is not read."""
+    """The first `most` bytes of a blob. Of a large one, the rest is not read."""
+    content = _small(repo, "blob", sha)
+    return _start_of(repo, "blob", sha, most) if content is None else content[:most]
+
+
+def _small(repo: GitRepo, kind: str, sha: str) -> bytes | None:
+    """The bytes of an object; None if it is missing, large or of another kind."""
+    name = full_sha(sha).encode()
+
+    def read(git: Batch) -> bytes | None:
+        [header] = git.info(name)
+        if header is None or header.kind != kind or header.size > CONTENT_MAX:
+            return None
+        return git.contents(header)[0]
+
+    return repo.ask(read)
+
+
+def _start_of(repo: GitRepo, kind: str, sha: str, most: int) -> bytes:
     content = bytearray()
-    with closing(repo.read("cat-file", "blob", full_sha(sha))) as pieces:
+    with closing(repo.read("cat-file", kind, sha)) as pieces:
         for piece in pieces:
             content += piece
             if len(content) >= most:
@@ -181,34 +278,23 @@ def stream_blob(repo: GitRepo, sha: str) -> GitProcess:
 
 
 def read_blobs(repo: GitRepo, shas: Iterable[str], *, most: int, together: int) -> dict[str, bytes]:
-    """The blobs of at most `most` bytes each, up to `together` bytes of all."""
+    """The blobs of at most `most` bytes each, up to `together` bytes of all. `most` is at most
+    `CONTENT_MAX`.
+    """
     names = [*dict.fromkeys(map(full_sha, shas))]
     if not names:
         return {}
-    form = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
-    out = repo.git("cat-file", form, stdin="\n".join([*names, ""]).encode()).out.decode()
-    small = []
-    for line in out.splitlines():
-        sha, kind, *size = line.split(" ")
-        if kind == "blob" and int(size[0]) <= min(most, together):
-            together -= int(size[0])
-            small.append(sha)
-    if not small:
-        return {}
-    stdin = "\n".join([*small, ""]).encode()
-    return _contents(repo.git("cat-file", "--batch", stdin=stdin).out)
 
+    def read(git: Batch) -> dict[str, bytes]:
+        left, small = together, []
+        for header in git.info(*(name.encode() for name in names)):
+            if header and header.kind == "blob" and header.size <= min(most, left, CONTENT_MAX):
+                left -= header.size
+                small.append(header)
+        contents = git.contents(*small)
+        return {header.sha: content for header, content in zip(small, contents, strict=True)}
 
-def _contents(out: bytes) -> dict[str, bytes]:
-    """Parse the output of `cat-file --batch`: content by name."""
-    contents, at = {}, 0
-    while at < len(out):
-        end = out.index(b"\n", at)
-        sha, _, size = out[at:end].decode().split(" ")
-        at = end + 1 + int(size)
-        contents[sha] = out[end + 1 : at]
-        at += 1
-    return contents
+    return repo.ask(read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,102 +316,37 @@ def file_at(repo: GitRepo, name: str, path: bytes, *, most: int, start: int) -> 
     missing or damaged.
     """
     check_shas(name)
-    root, (folder, _, last) = name.encode(), path.rpartition(b"/")
-    tree = b"%b:%b" % (root, folder) if folder else b"%b^{tree}" % root
-    stdin = _COMMANDS % (root, tree, b"%b:%b" % (root, path))
-    with closing(repo.read("cat-file", "--batch-command", "-z", stdin=stdin)) as pieces:
-        answers = _Answers(pieces)
-        commit = answers.header(b"%b^{commit}" % root)
-        if commit is None:
-            return File(None)
-        around = answers.header(tree)
-        is_large = around is not None and around.size > _FOLDER_MAX
-        listing = None if is_large else answers.whole(around, "tree")
-        header = answers.header(b"%b:%b" % (root, path)) if listing is not None else None
-        if header and header.kind == "tree":
-            return File(commit.sha, Entry(path, "040000", header.sha))
-        if listing and header and (mode := _mode(listing, last, header)):
-            content = answers.read(header.size if header.size <= most else start)
-            return File(commit.sha, Entry(path, mode, header.sha, header.size), content)
-    # A submodule, nothing at all, or a folder too large to search here.
-    entry = entry_at(repo, commit.sha, path)
-    if entry is None or entry.kind == "submodule" or (is_large and entry.kind == "directory"):
-        return File(commit.sha, entry)
-    if not is_large or entry.size is None:
+    place, content = repo.ask(lambda git: _read_file(git, name, path, most))
+    if place.commit is None:
+        return File(None)
+    entry = place.entry if place.is_known else entry_by_ls_tree(repo, place.commit, path)
+    if entry is None or entry.kind in {"submodule", "directory"}:
+        return File(place.commit, entry)
+    if entry.size is None:
         raise GitError(f"object {entry.sha} is missing or is not a {entry.kind}")
     length = entry.size if entry.size <= most else start
-    return File(commit.sha, entry, start_of_blob(repo, entry.sha, length))
+    if content is None:
+        content = start_of_blob(repo, entry.sha, length)
+    return File(place.commit, entry, content[:length])
+
+
+def _read_file(git: Batch, name: str, path: bytes, most: int) -> tuple[_Place, bytes | None]:
+    """Find an entry, and read its content if that is small."""
+    place = _find(git, name, path)
+    header = place.header
+    if header is None or header.kind != "blob" or header.size > CONTENT_MAX:
+        return place, None
+    return place, git.contents(header)[0]
 
 
 def is_signed(repo: GitRepo, commit: str) -> bool | None:
     """Whether a commit carries a signature (not verified); None if `commit` is not a commit."""
-    check_shas(commit)
-    with closing(repo.read("cat-file", "--batch", stdin=f"{commit}\n".encode())) as pieces:
-        answers = _Answers(pieces)
-        header = answers.header(commit.encode())
+    content = _small(repo, "commit", commit)
+    if content is None:
+        name = commit.encode()
+        [header] = repo.ask(lambda git: git.info(name))
         if header is None or header.kind != "commit":
             return None
-        text, _, _ = answers.read(min(header.size, _HEADER_MAX)).partition(b"\n\n")
+        content = _start_of(repo, "commit", commit, _HEADER_MAX)
+    text, _, _ = content.partition(b"\n\n")
     return b"\ngpgsig " in text or b"\ngpgsig-sha256 " in text
-
-
-@dataclass(frozen=True, slots=True)
-class _Header:
-    """The name, type and size that git writes before an object's bytes."""
-
-    sha: str
-    kind: str
-    size: int
-
-
-def _mode(listing: bytes, name: bytes, header: _Header) -> str | None:
-    """The mode of a file in a tree, normalized as by `ls-tree`; None if it is not a file."""
-    name_and_sha = name, bytes.fromhex(header.sha)
-    # Parses the entries one by one: a name may contain bytes that look like another entry.
-    modes = (entry[1] for entry in _ENTRY.finditer(listing) if entry.group(2, 3) == name_and_sha)
-    mode = int(next(modes, b"0"), 8)  # may have leading zeros, and bits that git ignores
-    if header.kind == "blob" and stat.S_ISLNK(mode):
-        return "120000"
-    if header.kind == "blob" and stat.S_ISREG(mode):
-        return "100755" if mode & stat.S_IXUSR else "100644"
-    return None
-
-
-class _Answers:
-    """Parses the output of `cat-file --batch-command -z` as it arrives."""
-
-    def __init__(self, pieces: Generator[bytes, None, None]) -> None:
-        self.pieces, self.buffer = pieces, bytearray()
-
-    def header(self, name: bytes) -> _Header | None:
-        """The line before an object; None if git has no object of this name."""
-        absent = name + b" missing\n"
-        while not (match := _OBJECT.match(self.buffer)):
-            if self.buffer.startswith(absent):
-                del self.buffer[: len(absent)]
-                return None
-            self.more()
-        sha, kind, size = match.groups()
-        del self.buffer[: match.end()]
-        return _Header(sha.decode(), kind.decode(), int(size))
-
-    def whole(self, header: _Header | None, kind: str) -> bytes | None:
-        """All bytes of the object; None if it is absent or of another type."""
-        if header is None or header.kind != kind:
-            return None
-        content = self.read(header.size + 1)
-        return content[:-1]
-
-    def read(self, size: int) -> bytes:
-        """The next `size` bytes."""
-        while len(self.buffer) < size:
-            self.more()
-        content = bytes(self.buffer[:size])
-        del self.buffer[:size]
-        return content
-
-    def more(self) -> None:
-        piece = next(self.pieces, b"")
-        if not piece:
-            raise GitError("git cat-file ended before it had written all objects")
-        self.buffer += piece

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.git import run
+from apps.git import batch, run
 from apps.git.run import LIMITS
 
 
@@ -35,6 +35,7 @@ def _as_git(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     script.parent.mkdir(exist_ok=True)
     script.write_text(f"#!/bin/sh\n{command}\n")
     script.chmod(0o755)
+    batch.end_idle()  # they are the real git
     with monkeypatch.context() as patched:
         patched.setitem(run._ENVIRONMENT, "PATH", f"{script.parent}:/usr/bin:/bin")
         yield

@@ -1,4 +1,4 @@
-"""apps/git/tree.py: one git reads a file of a commit like `ls-tree` and `cat-file` do."""
+"""apps/git/tree.py: a git that stays reads a file of a commit like `ls-tree` and `cat-file` do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from apps.git import run
 from apps.git.run import GitError
-from apps.git.tree import File, entry_at, file_at
+from apps.git.tree import File, commits_of, entry_at, entry_by_ls_tree, file_at
 from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code
 
 pytestmark = pytest.mark.once
@@ -28,13 +28,16 @@ def ask(code: Code, name: str, path: bytes, most: int = 1000) -> File:
     return file_at(code, name, path, most=most, start=3)
 
 
-def test_a_file_is_found_by_its_bytes_with_its_content_by_one_git(code):
+def test_a_file_is_found_by_its_bytes_with_its_content_by_a_git_that_stays(code):
     files = {name: b"at " + name for name in ODD} | {b"d/" + name: b"below" for name in ODD}
     commit = code.commit_with(files)
+    assert commits_of(code, commit) == [commit]  # starts it
     for path, content in files.items():
         before = run.spawned
-        assert ask(code, commit, path) == File(commit, entry_at(code, commit, path), content)
-        assert run.spawned == before + 2, "one of them is the other way to ask"
+        file = ask(code, commit, path)
+        assert run.spawned == before
+        assert entry_at(code, commit, path) == entry_by_ls_tree(code, commit, path) == file.entry
+        assert file == File(commit, file.entry, content)
         assert ask(code, commit, path + b"/x") == File(commit)
     for absent in (b"a", b"?", b"d/d", b":/", b"a\nb\n", b"X" * 4096, b"no/thing", b"a\nb missing"):
         assert ask(code, commit, absent) == File(commit)
@@ -48,7 +51,7 @@ def test_what_has_the_same_content_has_its_own_mode(code):
     commit = code.commit_with(files | {b"d/x": b"", b"xf": (SCRIPT, b"f")})
     for path in (*files, b"d", b"xf"):
         file = ask(code, commit, path)
-        assert file.entry == entry_at(code, commit, path)
+        assert file.entry == entry_at(code, commit, path) == entry_by_ls_tree(code, commit, path)
         assert bool(file.content) == (path not in {b"m", b"d"})
     itself = code.commit_with({b"m": (SUBMODULE, commit.encode())})
     file = ask(code, itself, b"m")
@@ -59,7 +62,7 @@ def test_what_has_the_same_content_has_its_own_mode(code):
 def test_a_mode_that_git_takes_for_another_is_that_one(code, mode):
     """A push may contain them: old programs wrote leading zeros or permission bits."""
     commit = code.commit_with({b"a": (mode, b"x")})
-    assert ask(code, commit, b"a") == File(commit, entry_at(code, commit, b"a"), b"x")
+    assert ask(code, commit, b"a") == File(commit, entry_by_ls_tree(code, commit, b"a"), b"x")
 
 
 def test_a_large_file_is_read_as_far_as_is_asked_for(code):
@@ -82,7 +85,9 @@ def test_what_is_in_a_large_folder_is_found_without_holding_all_of_it(code):
     try:
         for path in (names[-1].encode(), b"d", b"m", b"none", b"d/f"):
             content = {names[-1].encode(): b"x" * 9, b"d/f": b"1"}.get(path, b"")
-            assert ask(code, commit, path) == File(commit, entry_at(code, commit, path), content)
+            assert ask(code, commit, path) == File(
+                commit, entry_by_ls_tree(code, commit, path), content
+            )
         assert ask(code, commit, names[0].encode(), most=8).content == b"xxx"
         assert tracemalloc.get_traced_memory()[1] < len(body) // 2
     finally:

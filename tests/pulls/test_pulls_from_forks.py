@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.git import run
+from apps.git import batch, run
 from apps.pulls.models import Pull
 from apps.repos import jobs
 from apps.repos.commits import find_next_commits
@@ -265,6 +265,7 @@ def test_a_push_to_a_fork_asks_git_no_more_for_many_pulls_than_for_one(api, upst
         for _ in range(pulls):
             opened(api, upstream, carol, f"carol:{branch}")
         clone.commit(branch, {branch: "1\n"}, onto="main")
+        batch.end_idle()
         before = run.spawned
         clone.push(branch)
         spent.append(run.spawned - before)

@@ -100,10 +100,10 @@ def test_a_repository_starts_no_git_when_it_is_shown_again(visit, root, main, bo
     person.get(f"{root}/files/src").gives()
     with costing() as cost:
         person.get(f"{root}/files/src").gives()
-    assert cost.git <= 1 and cost.sql <= 15
+    assert cost.git == 0 and cost.sql <= 15
     with costing() as cost:
         person.get(f"{root}/files/src/app.py").gives()
-    assert cost.git <= 2 and cost.sql <= 12
+    assert cost.git == 0 and cost.sql <= 12
 
 
 def test_many_branches_and_commits_cost_no_more(visit, root, main, team_repo, code, alice):
