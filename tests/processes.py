@@ -6,6 +6,9 @@ import re
 import subprocess
 from pathlib import Path
 
+STAYS = "--batch-command --buffer"
+"""In the command line of a git that stays for further questions."""
+
 
 def memory(*pids: int, field: str = "VmRSS") -> int:
     """The memory of these processes in bytes; with `VmHWM` their peaks."""
@@ -19,8 +22,11 @@ def peak_memory(*pids: int) -> int:
 
 
 def git_processes(*pids: int) -> list[str]:
-    """The command lines of the git processes that these processes are running."""
+    """The command lines of the git processes that these processes are running, without those that
+    stay.
+    """
     parents = ",".join(map(str, pids))
     command = ["ps", "-ww", "-o", "args=", "--ppid", parents]
     processes = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return [line for line in processes.splitlines() if "git" in line and "--git-dir" in line]
+    gits = [line for line in processes.splitlines() if "git" in line and "--git-dir" in line]
+    return [line for line in gits if STAYS not in line]

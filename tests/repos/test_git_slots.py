@@ -22,6 +22,7 @@ from apps.git.protocol import FLUSH, pkt
 from apps.repos.http import transfer_slots
 from apps.repos.http.transfer_slots import TransferSlots, transfer_slot
 from tests.gitclient import Git
+from tests.processes import STAYS
 from tests.server import PATIENCE, Server
 from tests.waiting import eventually
 
@@ -196,13 +197,19 @@ def unread_clones(
 
 
 def gits(server: Server) -> list[int]:
-    """The ids of the git processes of the server's processes."""
-    pids = []
+    """The ids of the git processes of the server's processes, without those that stay."""
+    pids: list[int] = []
     for worker in server.children():
         for task in Path(f"/proc/{worker}/task").iterdir():
             with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
                 pids += [int(child) for child in (task / "children").read_text().split()]
-    return pids
+    return [pid for pid in pids if not stays(pid)]
+
+
+def stays(pid: int) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+        return STAYS in Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    return True
 
 
 @pytest.mark.slow
