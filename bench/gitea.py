@@ -1,13 +1,10 @@
-"""The questions of bench/serve.py for a running Gitea or Forgejo, by its API of version 1.
-
-The repository has to have issues with comments, open pulls, and a folder with a file.
-"""
+"""The questions of bench/serve.py for a running Gitea or Forgejo, by version 1 of its API."""
 
 from __future__ import annotations
 
 from http.client import HTTPConnection
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import orjson
 
@@ -15,34 +12,31 @@ from bench.load import Question
 
 
 def ask_gitea(url: str, token: str, repo: str, pid: int) -> dict[str, Question]:
-    """The rows of the table. Pages are read without signing in, so the repository is public."""
-    api, signed = f"/api/v1/repos/{repo}", {"Authorization": f"token {token}"}
+    """The rows of the table for the repository `owner/name`.
 
+    It is public, because pages are read without signing in. It has issues, of which the newest 50
+    include one with 50 comments, an open pull, and a folder with a file.
+    """
+    api, signed = f"/api/v1/repos/{repo}", {"Authorization": f"token {token}"}
     connection = HTTPConnection(urlsplit(url).netloc, timeout=60)
 
     def read(path: str) -> Any:
         connection.request("GET", f"{api}{path}", headers=signed)
         return orjson.loads(connection.getresponse().read())
 
-    def ask(path: str, **headers: str) -> Question:
-        return Question(url, pid, (path,), headers)
-
     branch = read("")["default_branch"]
-    issues = read("/issues?type=issues&sort=mostcomment&limit=50")
-    longest, pull = issues[0]["number"], f"{api}/pulls/{read('/pulls?limit=1')[0]['number']}"
-    folder = next(each["path"] for each in read("/contents") if each["type"] == "dir")
-    file = ""
-    while not file:
-        entries = read(f"/contents/{folder}")
-        files = [each["path"] for each in entries if each["type"] == "file"]
-        file, folder = (files[0], folder) if files else ("", entries[0]["path"])
-    comments = tuple(f"{api}/issues/{each['number']}/comments" for each in issues[1:])
+    issues = sorted(read("/issues?type=issues&limit=50"), key=lambda issue: -issue["comments"])
+    comments = [f"{api}/issues/{issue['number']}/comments" for issue in issues]
+    pull = f"{api}/pulls/{read('/pulls?state=open&limit=1')[0]['number']}"
+    folder = first(read("/contents"), "dir")
+    while not (file := first(read(f"/contents/{folder}"), "file")):
+        folder = first(read(f"/contents/{folder}"), "dir")
     paths = {
         "oneself": "/api/v1/user",
         "a repository": api,
         "50 repositories": f"/api/v1/users/{repo.partition('/')[0]}/repos?limit=50",
         "50 threads": f"{api}/issues?type=issues&limit=50",
-        "50 replies": f"{api}/issues/{longest}/comments?limit=50",
+        "50 replies": f"{comments[0]}?limit=50",
         "50 pulls": f"{api}/pulls?limit=50",
         "a pull": pull,
         "30 changed files of a pull": f"{pull}/files?limit=50",
@@ -58,9 +52,14 @@ def ask_gitea(url: str, token: str, repo: str, pid: int) -> dict[str, Question]:
         "page: commits": f"/{repo}/commits/branch/{branch}",
         "page: folder": f"/{repo}/src/branch/{branch}/{folder}",
     }
-    write = Question(url, pid, comments, signed, '{"body": "At noon."}')
+    write = Question(url, pid, tuple(comments[1:]), signed, '{"body": "At noon."}')
     return {
-        **{words: ask(path, **signed) for words, path in paths.items()},
+        **{row: Question(url, pid, (path,), signed) for row, path in paths.items()},
         "a new reply, with its event": write,
-        **{words: ask(path) for words, path in pages.items()},
+        **{row: Question(url, pid, (path,), {}) for row, path in pages.items()},
     }
+
+
+def first(entries: list[dict[str, Any]], kind: str) -> str:
+    """The path of the first file or directory, "" without one."""
+    return next((quote(entry["path"]) for entry in entries if entry["type"] == kind), "")
