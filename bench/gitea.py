@@ -31,12 +31,27 @@ def ask_gitea(url: str, token: str, repo: str, pid: int) -> dict[str, Question]:
     folder = first(read("/contents"), "dir")
     while not (file := first(read(f"/contents/{folder}"), "file")):
         folder = first(read(f"/contents/{folder}"), "dir")
-    paths = {
+    write = Question(url, pid, tuple(comments[1:]), signed, '{"body": "At noon."}')
+    reads = reads_of(api, comments[0], pull, folder, file)
+    return {
+        **{row: Question(url, pid, (path,), signed) for row, path in reads.items()},
+        "a new reply, with its event": write,
+        **{
+            row: Question(url, pid, (path,), {})
+            for row, path in pages_of(repo, branch, folder).items()
+        },
+    }
+
+
+def reads_of(api: str, comments: str, pull: str, folder: str, file: str) -> dict[str, str]:
+    """The paths of the rows that read by the API, below the address `api` of the repository."""
+    owner = api.split("/")[4]
+    return {
         "oneself": "/api/v1/user",
         "a repository": api,
-        "50 repositories": f"/api/v1/users/{repo.partition('/')[0]}/repos?limit=50",
+        "50 repositories": f"/api/v1/users/{owner}/repos?limit=50",
         "50 threads": f"{api}/issues?type=issues&limit=50",
-        "50 replies": f"{comments[0]}?limit=50",
+        "50 replies": f"{comments}?limit=50",
         "50 pulls": f"{api}/pulls?limit=50",
         "a pull": pull,
         "30 changed files of a pull": f"{pull}/files?limit=50",
@@ -46,17 +61,15 @@ def ask_gitea(url: str, token: str, repo: str, pid: int) -> dict[str, Question]:
         "a folder": f"{api}/contents/{folder}",
         "a raw file": f"{api}/raw/{file}",
     }
-    pages = {
+
+
+def pages_of(repo: str, branch: str, folder: str) -> dict[str, str]:
+    """The paths of the rows for pages."""
+    return {
         "page: repository": f"/{repo}",
         "page: threads": f"/{repo}/issues",
         "page: commits": f"/{repo}/commits/branch/{branch}",
         "page: folder": f"/{repo}/src/branch/{branch}/{folder}",
-    }
-    write = Question(url, pid, tuple(comments[1:]), signed, '{"body": "At noon."}')
-    return {
-        **{row: Question(url, pid, (path,), signed) for row, path in paths.items()},
-        "a new reply, with its event": write,
-        **{row: Question(url, pid, (path,), {}) for row, path in pages.items()},
     }
 
 

@@ -38,6 +38,8 @@ end
 """
 DONE = re.compile(r"requests=(\d+) failed=(\d+) microseconds=(\d+)")
 TICK = 1 / os.sysconf("SC_CLK_TCK")
+SLOWEST = 60
+"""Seconds in which a server has to answer at least once."""
 QUIET, PATIENCE = 0.1, 10.0
 """Seconds without processor time after which a server is idle, and most seconds to wait."""
 
@@ -76,6 +78,8 @@ def measure(question: Question, connections: int, seconds: int) -> Load:
     spent = processor_time(question.pid) - before
     figures = DONE.search(done.stdout)
     requests, failed, microseconds = map(int, figures.groups()) if figures else (0, 0, 0)
+    if not requests and seconds < SLOWEST:  # the first answer of a busy server
+        return measure(question, connections, 2 * seconds)
     if failed or not requests:
         sys.exit(f"{question.paths[0]}: {done.stdout}{done.stderr}")
     wait_until_idle(question.pid)

@@ -2,8 +2,7 @@
 
     .venv/bin/python bench/serve.py [--tree FOLDER] [--gitea URL TOKEN OWNER/REPO]
 
-On SQLite; with DATABASE_URL on PostgreSQL, in databases that are made for it and dropped.
-Debian: wrk.
+Debian: wrk. With DATABASE_URL on PostgreSQL, in databases that are made for it and dropped.
 """
 
 from __future__ import annotations
