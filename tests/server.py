@@ -68,11 +68,12 @@ class Server:
         *,
         beside: Server | None = None,
         tables: Tables | None = None,
-        root: Path = ROOT,
+        root: Path | str = ROOT,
         **environment: str,
     ) -> None:
-        self.kind, self.root = kind, root
-        self.python = sys.executable if root == ROOT else str(root / ".venv" / "bin" / "python")
+        self.kind, self.root = kind, Path(root)
+        own = self.root == ROOT
+        self.python = sys.executable if own else str(self.root / ".venv" / "bin" / "python")
         self.fresh = beside is None and tables is None
         self.url = ""
         self.lines: list[str] = []
