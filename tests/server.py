@@ -57,8 +57,8 @@ class Server:
     """`with Server(tmp_path) as server:` runs `manage.py serve`, or gunicorn with `kind`.
 
     With `tables` it begins with a copy of these and with the people, else empty. `beside` is
-    another server with the same folder, database and people. `environment` extends that of the
-    process.
+    another server with the same folder, database and people. `root` is another checkout, with a
+    `.venv` of its own. `environment` extends that of the process.
     """
 
     def __init__(
@@ -68,9 +68,12 @@ class Server:
         *,
         beside: Server | None = None,
         tables: Tables | None = None,
+        root: Path | str = ROOT,
         **environment: str,
     ) -> None:
-        self.kind = kind
+        self.kind, self.root = kind, Path(root)
+        own = self.root == ROOT
+        self.python = sys.executable if own else str(self.root / ".venv" / "bin" / "python")
         self.fresh = beside is None and tables is None
         self.url = ""
         self.lines: list[str] = []
@@ -99,7 +102,7 @@ class Server:
     def start(self) -> None:
         """Start the server, also after `kill`: with the same data, at another address."""
         if self.kind == "serve":
-            self._start([sys.executable, "manage.py", "serve"])
+            self._start([self.python, "manage.py", "serve"])
             self.url = self.address.get(timeout=PATIENCE)
             assert self.url, self.log
         else:
@@ -162,8 +165,8 @@ class Server:
     def manage(self, *arguments: str) -> str:
         """Run `manage.py` on the server's data; returns what it prints."""
         done = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=ROOT,
+            [self.python, "manage.py", *arguments],
+            cwd=self.root,
             env=self.environment,
             check=False,
             text=True,
@@ -210,7 +213,7 @@ class Server:
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
             self.environment["BASE_URL"] = self.url
             bind = ["--no-control-socket", "--bind", f"fd://{listening.fileno()}"]
-            command = [sys.executable, "-m", "gunicorn", *bind, *GUNICORN[self.kind]]
+            command = [self.python, "-m", "gunicorn", *bind, *GUNICORN[self.kind]]
             self._start(command, pass_fds=[listening.fileno()])
         with closing(self.connect()) as connection:
             connection.request("GET", "/healthz")
@@ -219,7 +222,7 @@ class Server:
     def _start(self, command: list[str], **options: Any) -> None:
         self.process = subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=self.root,
             env=self.environment,
             text=True,
             stdout=subprocess.PIPE,
