@@ -223,10 +223,17 @@ def _merge_trees(repo: GitRepo, ours: str, theirs: str, *options: str) -> Merged
         raise GitError(f"git merge-tree lacks objects: {result.err!r}")
     if clean == "1":
         return Merged(tree)
-    # git renames a file that blocks a folder to `name~<commit>` or `name~<commit>_0`.
-    moved_aside = re.compile(rf"~({ours}|{theirs})(_[0-9]+)?(?=/|\Z)")
-    paths = {moved_aside.sub("", name) for name in names if name}
+    paths = {original_path(name, ours, theirs) for name in names if name}
     return Conflict(tuple(sorted(paths)[:MOST_CONFLICT_PATHS]))
+
+
+def original_path(name: str, ours: str, theirs: str) -> str:
+    """The path of a file in conflict, which git may have moved aside because it blocks a folder.
+
+    Its name is then `name~<commit>` or `name~<commit>_0`; `name~Temporary merge branch 1` if it was
+    moved while git merged several merge bases.
+    """
+    return re.sub(rf"~({ours}|{theirs}|Temporary merge branch [12])(_[0-9]+)?(?=/|\Z)", "", name)
 
 
 def _squash(repo: GitRepo, merge: _Commit, author: Person) -> Outcome:

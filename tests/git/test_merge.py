@@ -17,6 +17,7 @@ from apps.git.merge import (
     build,
     mergeability,
     merged_tree,
+    original_path,
 )
 from apps.git.protocol import ZERO
 from apps.git.repo import Person
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.once
 CAROL = Person("Carol Cooper", "carol@example.org")
 WHEN = datetime(2026, 5, 4, 12, 0, tzinfo=timezone(timedelta(hours=-3, minutes=-30)))
 BY_CAROL = "committer Carol Cooper <carol@example.org> 1777908600 -0330"
+A, B = "a" * 40, "b" * 40
 COMBINING = [Strategy.MERGE, Strategy.SQUASH, Strategy.REBASE]
 
 
@@ -385,3 +387,18 @@ def test_attributes_of_the_default_branch_decide_no_merge(
     )
     git(repo.path, "symbolic-ref", "HEAD", "refs/heads/main")
     assert merged_tree(repo, *clash) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("dir", "dir"),
+        (f"dir~{A}", "dir"),
+        (f"dir~{B}_0/one", "dir/one"),
+        ("dir~Temporary merge branch 2", "dir"),
+        ("a~b", "a~b"),
+        ("dir~Temporary merge branch 3", "dir~Temporary merge branch 3"),
+    ],
+)
+def test_paths_that_git_moved_aside_are_told_by_their_names(name, path):
+    assert original_path(name, A, B) == path
