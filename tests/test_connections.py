@@ -10,7 +10,7 @@ from contextlib import closing
 from copy import copy
 from http.client import HTTPConnection
 from select import select
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import pytest
@@ -30,8 +30,14 @@ NO_HEADS = [b"", b"GET / HTTP/1.1\r\nHost: here\r\n", b"\r\n\r\n", b"\r\n\r\n\r\
 class Echo(asyncio.Protocol):
     """A server that echoes, and ends with its client."""
 
+    open: ClassVar[set[Any]] = set()
+
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
+        self.open.add(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.open.discard(self.transport)
 
     def data_received(self, data: bytes) -> None:
         self.transport.write(data)
@@ -54,6 +60,7 @@ async def ends(pieces: list[bytes], within: float) -> bool:
             return False
         finally:
             writer.close()
+            await eventually_in_loop(lambda: not Echo.open)
 
 
 @pytest.mark.parametrize("sent", NO_HEADS)
@@ -104,6 +111,7 @@ def test_a_process_accepts_what_a_busy_one_does_not() -> None:
     first, second = two_workers()
 
     async def story() -> None:
+        writers: list[asyncio.StreamWriter] = []
         loop = asyncio.get_running_loop()
         listening = socket.create_server(("127.0.0.1", 0))
         with closing(Acceptor(loop, Echo, listening, first)):
@@ -111,6 +119,10 @@ def test_a_process_accepts_what_a_busy_one_does_not() -> None:
                 reader, writer = await asyncio.open_connection(*listening.getsockname())
                 writer.write(b"a")
                 assert await reader.readexactly(1) == b"a"
+                writers.append(writer)
+            for writer in writers:
+                writer.close()
+            await eventually_in_loop(lambda: not Echo.open)
 
     asyncio.run(story())
     assert second.connections[1] == 0
