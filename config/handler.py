@@ -10,7 +10,6 @@ import asyncio
 import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from io import BytesIO
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -27,7 +26,7 @@ from apps.core.middleware import error_answer
 from apps.core.requests import UNDER_ASGI, address_of
 from apps.core.slugs import PREFIX
 from config.bodies import ApiBody, BufferedBody, Receive, StreamedBody
-from config.request_threads import RequestThreads
+from config.request_threads import RequestThreads, settle
 
 SILENCE = 60
 """Seconds after which a client that receives nothing of its answer is disconnected."""
@@ -112,10 +111,10 @@ class Exchange:
         try:
             self._respond()
         except ClientLeft:
-            self._resolve(self.answered, None)
+            settle(self.answered, None)
         except BaseException as error:
-            self._fail(error)
-        self._resolve(self.closed, None)
+            settle(self.answered, error)
+        settle(self.closed, None)
 
     def _respond(self) -> None:
         response: HttpResponseBase = self.application(self.environ, self._start)
@@ -125,7 +124,7 @@ class Exchange:
             else:
                 is_head = self.environ["REQUEST_METHOD"] == "HEAD"
                 content = b"" if is_head else response.content  # type: ignore[attr-defined]
-                self._resolve(self.answered, content)
+                settle(self.answered, content)
         finally:
             response.close()
 
@@ -149,7 +148,7 @@ class Exchange:
             self._await(self._send_part(b"", more=False))
         finally:
             watcher.cancel()
-        self._resolve(self.answered, None)
+        settle(self.answered, None)
 
     def _await(self, sending: Coroutine[Any, Any, None]) -> None:
         """Wait in the thread until the event loop has sent something."""
@@ -176,18 +175,6 @@ class Exchange:
     async def _watch(self) -> None:
         await self.body.left()
         self.has_left = True
-
-    def _resolve(self, future: asyncio.Future[Any], result: Any) -> None:
-        with suppress(RuntimeError):  # the loop was closed
-            self.loop.call_soon_threadsafe(
-                lambda: None if future.done() else future.set_result(result)
-            )
-
-    def _fail(self, error: BaseException) -> None:
-        with suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(
-                lambda: None if self.answered.done() else self.answered.set_exception(error)
-            )
 
 
 class Handler:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 from queue import SimpleQueue
 from threading import Lock, Thread, current_thread
@@ -18,6 +19,24 @@ STALLED = 0.1
 """Seconds without a request taken from the queue after which another thread helps."""
 
 Result = TypeVar("Result")
+
+
+def settle(future: asyncio.Future[Any], outcome: Any) -> None:
+    """Set the result of a future from a thread, or its exception if the outcome is one.
+
+    Does nothing if the future is cancelled, or its event loop has ended.
+    """
+
+    def in_loop() -> None:
+        if future.done():
+            return
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+    with suppress(RuntimeError):  # the loop has ended
+        future.get_loop().call_soon_threadsafe(in_loop)
 
 
 class RequestThreads:
@@ -53,20 +72,13 @@ class RequestThreads:
 
     async def run(self, call: Callable[..., Result], *args: Any) -> Result:
         """The result of a call in one of the threads."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
-
-        def resolve(set_outcome: Callable[[Any], None], outcome: Any) -> None:
-            if not future.done():
-                set_outcome(outcome)
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
         def work() -> None:
             try:
-                result = call(*args)
+                settle(future, call(*args))
             except BaseException as error:
-                loop.call_soon_threadsafe(resolve, future.set_exception, error)
-            else:
-                loop.call_soon_threadsafe(resolve, future.set_result, result)
+                settle(future, error)
 
         self.submit(work)
         return await future

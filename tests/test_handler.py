@@ -236,6 +236,24 @@ def test_a_request_of_git_gets_a_thread_at_once():
     in_loop(story)
 
 
+def test_a_call_that_ends_after_its_event_loop_leaves_its_thread_at_work():
+    begun, end, threads = threading.Event(), threading.Event(), RequestThreads(at_work=1)
+
+    def wait() -> None:
+        begun.set()
+        end.wait(PATIENCE)
+
+    async def leave() -> None:
+        task = asyncio.create_task(threads.run(wait))
+        await eventually_in_loop(begun.is_set)
+        task.cancel()
+
+    asyncio.run(leave())
+    end.set()
+    assert asyncio.run(threads.run(lambda: "done")) == "done"
+    assert len(threads.begun) == 1
+
+
 class Late(threading.Thread):
     """A thread whose first start fails."""
 

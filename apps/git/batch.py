@@ -64,10 +64,8 @@ class Batch:
 
     def __init__(self, git_dir: Path, env: Mapping[str, str] | None = None) -> None:
         self.git_dir, self.ends = git_dir, inf
-        self.state, self.born = (
-            state_of(git_dir),
-            time.monotonic(),
-        )  # before git looks at the folder
+        self.state = state_of(git_dir)  # before git looks at the folder
+        self.born = time.monotonic()
         self.process = start_batch(git_dir, env)
         self.stdin, self.stdout, self.stderr = (
             cast(IO[bytes], pipe)
