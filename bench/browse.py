@@ -160,11 +160,11 @@ def main() -> None:
     with serving(kind) as (server, _):
         git = Git(fill(server, source))
         print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, medians of {ROUNDS}")
-        found = [*measure(ways(alices(server), git))]
-    for what, ours, program in found:
+        times = [*measure(ways(alices(server), git))]
+    for what, ours, program in times:
         beside = f"git {program * 1e3:7.1f} ms  {1e3 * (ours - program):+7.1f}" if program else ""
         print(f"  {what:48} {ours * 1e3:7.1f} ms  {beside}")
-    print(f"  not as wanted: {', '.join(missed(found)) or 'nothing'}")
+    print(f"  not as wanted: {', '.join(missed(times)) or 'nothing'}")
 
 
 def missed(found: list[tuple[str, float, float | None]]) -> Iterator[str]:
@@ -173,7 +173,7 @@ def missed(found: list[tuple[str, float, float | None]]) -> Iterator[str]:
     """
     times = {what: ours for what, ours, _ in found}
     other = max(times[f"30 {what}"] for what in ("repositories", "threads"))
-    for what, ours, program in found:
+    for what, ours, program in times:
         is_list = what.startswith(("30 branches", "30 tags"))
         if ours > other if is_list else program and ours > program + BEYOND:
             yield what

@@ -21,7 +21,7 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 django.setup()
 
 from django.conf import settings  # noqa: E402 - needs the settings
-from django.core.management import call_command  # noqa: E402
+from django.core.management import call_command  # noqa: E402 - needs the settings
 
 settings.ALLOWED_HOSTS = ["*"]
 

@@ -130,8 +130,8 @@ def processor_time(pid: int) -> float:
 
 def proportional_memory(pid: int) -> float:
     """MB of a process, where a page that processes share counts in parts (PSS)."""
-    found = re.search(r"^Pss: +(\d+) kB", read(Path(f"/proc/{pid}/smaps_rollup")), re.MULTILINE)
-    return int(found[1]) / 1024 if found else 0.0
+    match = re.search(r"^Pss: +(\d+) kB", read(Path(f"/proc/{pid}/smaps_rollup")), re.MULTILINE)
+    return int(match[1]) / 1024 if match else 0.0
 
 
 def read(path: Path) -> str:

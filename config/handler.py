@@ -123,7 +123,7 @@ class Exchange:
                 self._send_pieces(response)
             else:
                 is_head = self.environ["REQUEST_METHOD"] == "HEAD"
-                content = b"" if is_head else response.content  # type: ignore[attr-defined]
+                content = b"" if is_head else response.content  # type: ignore[attr-defined] # not streaming
                 settle(self.answered, content)
         finally:
             response.close()
@@ -238,4 +238,4 @@ class Handler:
             "headers": headers,
         }
         await send(start)
-        await send({"type": "http.response.body", "body": response.content})  # type: ignore[attr-defined]
+        await send({"type": "http.response.body", "body": response.content})  # type: ignore[attr-defined] # complete

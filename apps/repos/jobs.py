@@ -162,9 +162,9 @@ def sweep(age: float = UNCLAIMED) -> list[str]:
     removed = []
     for start in range(0, len(old), AT_ONCE):
         uuids = {folder: store.uuid_of(folder) for folder in old[start : start + AT_ONCE]}
-        known = [uuid for uuid in uuids.values() if uuid is not None]
-        repos = Repo.objects.filter(uuid__in=known).values_list("uuid", flat=True)
-        forks = Fork.objects.filter(TO_DO, repo_uuid__in=known)
+        names = [uuid for uuid in uuids.values() if uuid is not None]
+        repos = Repo.objects.filter(uuid__in=names).values_list("uuid", flat=True)
+        forks = Fork.objects.filter(TO_DO, repo_uuid__in=names)
         used: set[UUID | None] = {*repos, *forks.values_list("repo_uuid", flat=True)}
         for folder, uuid in uuids.items():
             if uuid not in used:

@@ -219,5 +219,5 @@ class SuggestUsersViewSet(ApiViewSet):
             self.principal, name=query.get("name", "").strip(), email=query.get("email", "")
         )
         members = team.members.filter(user__in=users).values_list("user", flat=True) if team else ()
-        known = {*members}
-        return {"results": [suggested_user(user, user.pk in known) for user in users]}
+        member_ids = {*members}
+        return {"results": [suggested_user(user, user.pk in member_ids) for user in users]}

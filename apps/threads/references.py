@@ -218,8 +218,8 @@ def _threads_exist(targets: list[ParsedTarget]) -> bool:
 
 
 def _replies_exist(targets: list[ParsedTarget]) -> bool:
-    found = [target for target in targets if target.kind == "reply"]
-    replies = {(target.repo.pk, target.number, target.reply) for target in found}
+    of_replies = [target for target in targets if target.kind == "reply"]
+    replies = {(target.repo.pk, target.number, target.reply) for target in of_replies}
     condition = Q()
     for repo, number, reply in replies:
         condition |= Q(thread__repo=repo, thread__number=number, number=reply)

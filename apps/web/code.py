@@ -239,7 +239,7 @@ def shown_readme(access: RepoAccess, location: Location, readme: Readme) -> dict
         "name": shown_path(readme.name),
         "address": location.address(path=posixpath.join(location.path, readme.name)),
         # The renderer writes all tags and attributes itself: see `apps/core/markdown.py`.
-        "html": mark_safe(markdown.with_links(text, urls)),  # noqa: S308 - see above
+        "html": mark_safe(markdown.with_links(text, urls)),  # noqa: S308 - of the renderer
         "text": readme.text,
     }
 

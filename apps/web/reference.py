@@ -85,10 +85,10 @@ def answers(openapi: Part, responses: Part) -> Iterator[Part]:
         content = answer.get("content", {})
         if status < "300":
             text = next(iter(content), "")
-            shown = {"kind": kind_of(media(answer)), "media": "" if text == JSON else text}
+            details = {"kind": kind_of(media(answer)), "media": "" if text == JSON else text}
         else:
-            shown = {"codes": [*content.get(JSON, {}).get("examples", {})]}
-        yield {"status": status, **shown}
+            details = {"codes": [*content.get(JSON, {}).get("examples", {})]}
+        yield {"status": status, **details}
 
 
 def media(part: Part) -> Part:
