@@ -10,6 +10,7 @@ import asyncio
 import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import CancelledError, Future
 from io import BytesIO
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -90,6 +91,8 @@ class Exchange:
         """The whole body of the response; None if it has been sent in pieces."""
         self.closed: asyncio.Future[None] = self.loop.create_future()
         """Done when the response is closed, and the thread reads no more of the request."""
+        self.sending: Future[None] | None = None
+        """The part of the body for which the thread waits."""
 
     async def run(self, threads: RequestThreads, *, at_once: bool) -> None:
         """Raises errors of the view's response that come when its head has been sent."""
@@ -101,7 +104,7 @@ class Exchange:
             if at_once:
                 await self.closed
         except asyncio.CancelledError:
-            self.has_left = True
+            self._leave()
             raise
 
     def respond(self) -> None:
@@ -152,17 +155,17 @@ class Exchange:
 
     def _await(self, sending: Coroutine[Any, Any, None]) -> None:
         """Wait in the thread until the event loop has sent something."""
-        if self.has_left:
-            sending.close()
-            raise ClientLeft
         try:
-            asyncio.run_coroutine_threadsafe(sending, self.loop).result()
-        except RuntimeError:  # the loop was closed
+            self.sending = asyncio.run_coroutine_threadsafe(sending, self.loop)
+            self.sending.result()
+        except (CancelledError, RuntimeError):  # the latter if the loop was closed
             sending.close()
             raise ClientLeft from None
 
     async def _send_part(self, part: bytes, *, more: bool) -> None:
-        """Raises `ClientLeft` if the client does not receive it in time."""
+        """Raises `ClientLeft` if the client has left, or does not receive it in time."""
+        if self.has_left:
+            raise ClientLeft
         try:
             async with asyncio.timeout(SILENCE):
                 if head := self.head:
@@ -173,8 +176,14 @@ class Exchange:
             raise ClientLeft from None
 
     async def _watch(self) -> None:
+        """Wait until the client leaves, and end a sending that waits for it."""
         await self.body.left()
+        self._leave()
+
+    def _leave(self) -> None:
         self.has_left = True
+        if self.sending:
+            self.sending.cancel()
 
 
 class Handler:

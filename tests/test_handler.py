@@ -13,7 +13,7 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import path, re_path
 
-from config.handler import Handler
+from config.handler import SILENCE, Handler
 from config.request_threads import AT_WORK, RequestThreads
 from tests.server import PATIENCE
 from tests.waiting import eventually, eventually_in_loop
@@ -173,6 +173,24 @@ def test_a_streamed_response_ends_soon_after_its_client_has_left(handler):
 
     asyncio.run(story())
     assert eventually(lambda: Source.closed) == 1
+
+
+def test_a_client_that_leaves_while_it_is_sent_to_ends_the_response_at_once(handler):
+    async def story() -> None:
+        client, is_sending = Client(path="/pieces"), asyncio.Event()
+
+        async def send_for_ever(message: dict[str, Any]) -> None:
+            is_sending.set()
+            await asyncio.Event().wait()
+
+        client.send = send_for_ever  # type: ignore[method-assign]
+        task = asyncio.create_task(client.run(handler))
+        await is_sending.wait()
+        client.left.set()
+        await eventually_in_loop(lambda: Source.closed == 1, within=SILENCE / 2)
+        await task
+
+    asyncio.run(story())
 
 
 def test_a_request_that_the_server_cancels_ends_its_response(handler):
