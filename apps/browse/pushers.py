@@ -9,6 +9,7 @@ import datetime as dt
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from apps.browse.names import pulls_of_code
+from apps.core.statements import Parameter, Statement, padded, parameters
 from apps.events.kinds import Kind
 from apps.events.models import Event
 from apps.git.history import commits_gained
@@ -51,27 +53,40 @@ class Push(NamedTuple):
 def pushers_of(repo: Repo, shas: Collection[str]) -> dict[str, Push]:
     """Commit -> its first push, of those whose pusher is known; one query, none for no commit.
 
-    Before the worker has read the newest pushes, heads have the person who moved their ref there.
+    Before the worker has read the newest pushes, a second query adds the people who moved refs to
+    these commits.
     """
     if not shas:
         return {}
-    rows = _pushes(repo, shas)
+    rows = _stored(repo, shas)
     if repo.pushes_due:
         heads = repo.refs.filter(peeled_sha__in=shas, pushed_by__isnull=False)
-        rows = rows.union(heads.values_list("peeled_sha", "updated_at", *PUSHER))
+        rows += heads.values_list("peeled_sha", "updated_at", *PUSHER)
     return _first(rows)
 
 
-def _pushes(repo: Repo, shas: Collection[str]) -> QuerySet[CommitPush, Any]:
-    """The stored pushes of these commits to the repository or to one that it has commits from: the
-    two that it was forked from, and the sources of its pulls.
+def _stored(repo: Repo, shas: Collection[str]) -> list[Any]:
+    some = padded(shas)
+    statement = _pushes(len(some), is_fork=repo.upstream_id is not None)
+    return statement.all(repo=repo.pk, upstream=repo.upstream_id, shas=some)
+
+
+@cache
+def _pushes(count: int, *, is_fork: bool) -> Statement:
+    """Selects the stored pushes of this many commits to the repository or to one that it has
+    commits from: the two that it was forked from, and the sources of its pulls.
     """
-    origin: Q = Q(repo=repo.pk) | Q(pulls_of_code().from_source_of(repo))
-    if repo.upstream_id:
-        origin |= Q(repo=repo.upstream_id)
-        origin |= Q(repo__in=Repo.objects.filter(copies=repo.upstream_id).values("pk"))
-    rows = CommitPush.objects.filter(origin, sha__in=shas)
-    return rows.values_list("sha", "pushed_at", *PUSHER)
+    repo, upstream = Parameter("repo"), Parameter("upstream")
+
+    def rows() -> QuerySet[CommitPush, Any]:
+        origin: Q = Q(repo=repo) | Q(pulls_of_code().from_source_of(repo))
+        if is_fork:
+            origin |= Q(repo=upstream)
+            origin |= Q(repo__in=Repo.objects.filter(copies=upstream).values("pk"))
+        pushes = CommitPush.objects.filter(origin, sha__in=parameters("shas", count))
+        return pushes.values_list("sha", "pushed_at", *PUSHER)
+
+    return Statement(rows)
 
 
 def _first(rows: Iterable[Any]) -> dict[str, Push]:
@@ -201,7 +216,7 @@ def _store(repo: Repo, group: Sequence[Step], shas: Sequence[str]) -> None:
     rows = []
     for start in range(0, len(shas), AT_ONCE):
         some = shas[start : start + AT_ONCE]
-        stored = _first(_pushes(repo, some))
+        stored = _first(_stored(repo, some))
         for sha in some:
             at, person = group[0].at, group[0].actor_id
             if (first := stored.get(sha)) and (person is None or first.pushed_at < at):
