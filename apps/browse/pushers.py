@@ -23,7 +23,7 @@ from apps.events.models import Event
 from apps.git.history import commits_gained
 from apps.git.run import GitError
 from apps.jobs.worker import OnDone
-from apps.repos.models import BRANCHES, PUSHES_DUE, TAGS, CommitPush, Repo
+from apps.repos.models import BRANCHES, PUSHES_DUE, TAGS, CommitPush, Ref, Repo
 
 COMMITS_MOST = 10_000
 """Most commits of one push that are stored. Of more, only the pushed heads are."""
@@ -53,38 +53,38 @@ class Push(NamedTuple):
 def pushers_of(repo: Repo, shas: Collection[str]) -> dict[str, Push]:
     """Commit -> its first push, of those whose pusher is known; one query, none for no commit.
 
-    Before the worker has read the newest pushes, a second query adds the people who moved refs to
-    these commits.
+    Before the worker has read the newest pushes, heads have the person who moved their ref there.
     """
     if not shas:
         return {}
-    rows = _stored(repo, shas)
-    if repo.pushes_due:
-        heads = repo.refs.filter(peeled_sha__in=shas, pushed_by__isnull=False)
-        rows += heads.values_list("peeled_sha", "updated_at", *PUSHER)
-    return _first(rows)
+    return _first_pushes(repo, shas, with_heads=repo.pushes_due)
 
 
-def _stored(repo: Repo, shas: Collection[str]) -> list[Any]:
+def _first_pushes(repo: Repo, shas: Collection[str], *, with_heads: bool) -> dict[str, Push]:
     some = padded(shas)
-    statement = _pushes(len(some), is_fork=repo.upstream_id is not None)
-    return statement.all(repo=repo.pk, upstream=repo.upstream_id, shas=some)
+    statement = _pushes(len(some), is_fork=repo.upstream_id is not None, with_heads=with_heads)
+    return _first(statement.all(repo=repo.pk, upstream=repo.upstream_id, shas=some))
 
 
 @cache
-def _pushes(count: int, *, is_fork: bool) -> Statement:
+def _pushes(count: int, *, is_fork: bool, with_heads: bool) -> Statement:
     """Selects the stored pushes of this many commits to the repository or to one that it has
-    commits from: the two that it was forked from, and the sources of its pulls.
+    commits from: the two that it was forked from, and the sources of its pulls. `with_heads` adds
+    the last moves of refs to these commits.
     """
-    repo, upstream = Parameter("repo"), Parameter("upstream")
+    repo, upstream, shas = Parameter("repo"), Parameter("upstream"), parameters("shas", count)
 
     def rows() -> QuerySet[CommitPush, Any]:
         origin: Q = Q(repo=repo) | Q(pulls_of_code().from_source_of(repo))
         if is_fork:
             origin |= Q(repo=upstream)
             origin |= Q(repo__in=Repo.objects.filter(copies=upstream).values("pk"))
-        pushes = CommitPush.objects.filter(origin, sha__in=parameters("shas", count))
-        return pushes.values_list("sha", "pushed_at", *PUSHER)
+        pushes = CommitPush.objects.filter(origin, sha__in=shas)
+        values = pushes.values_list("sha", "pushed_at", *PUSHER)
+        if with_heads:
+            heads = Ref.objects.filter(repo=repo, peeled_sha__in=shas, pushed_by__isnull=False)
+            values = values.union(heads.values_list("peeled_sha", "updated_at", *PUSHER))
+        return values
 
     return Statement(rows)
 
@@ -216,7 +216,7 @@ def _store(repo: Repo, group: Sequence[Step], shas: Sequence[str]) -> None:
     rows = []
     for start in range(0, len(shas), AT_ONCE):
         some = shas[start : start + AT_ONCE]
-        stored = _first(_stored(repo, some))
+        stored = _first_pushes(repo, some, with_heads=False)
         for sha in some:
             at, person = group[0].at, group[0].actor_id
             if (first := stored.get(sha)) and (person is None or first.pushed_at < at):
