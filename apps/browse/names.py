@@ -24,6 +24,7 @@ from apps.browse.read_slots import light_slots
 from apps.core.errors import Invalid, NotFound
 from apps.core.json import quoted
 from apps.core.query import URL_SAFE_BASE64
+from apps.core.statements import Parameter, Statement, parameters
 from apps.git.refs import valid_branch_name
 from apps.git.repo import GitRepo, is_sha
 from apps.git.run import GitTimeout, GitTooLarge
@@ -69,8 +70,10 @@ class PullsOfCode(Protocol):
     def numbers_with(self, repo: Repo, sha: str) -> list[int]:
         """Numbers of at most ten pulls whose head or merge commit is this commit."""
 
-    def from_source_of(self, repo: Repo) -> Exists:
-        """The condition for rows with a `repo`: a pull comes from there into this repository."""
+    def from_source_of(self, repo: int | Parameter) -> Exists:
+        """The condition for rows with a `repo`: a pull comes from there into the repository with
+        this id.
+        """
 
 
 @cache
@@ -95,7 +98,7 @@ def revision(repo: Repo, ref: str | None) -> Revision:
         names = [ref]
     else:
         names = full_names(ref)
-        rows = repo.refs.filter(full_name__in=names)
+        rows = _refs_named(len(names)).all(repo=repo.pk, names=names)
         commits = {row.full_name: commit_of(row) for row in rows}
     for name in names:
         if sha := commits.get(name):
@@ -103,6 +106,13 @@ def revision(repo: Repo, ref: str | None) -> Revision:
         if sha == "":
             raise NotFound("not_found", f"The ref {quoted(ref)} does not point to a commit.")
     raise NotFound("not_found", f"There is no ref {quoted(ref)} here.")
+
+
+@cache
+def _refs_named(count: int) -> Statement:
+    """Selects the refs of a repository with this many names."""
+    named = {"repo": Parameter("repo"), "full_name__in": parameters("names", count)}
+    return Statement(lambda: Ref.objects.filter(**named))
 
 
 def commit_of(ref: Ref) -> str:

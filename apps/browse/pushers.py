@@ -9,6 +9,7 @@ import datetime as dt
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -16,12 +17,13 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from apps.browse.names import pulls_of_code
+from apps.core.statements import Parameter, Statement, padded, parameters
 from apps.events.kinds import Kind
 from apps.events.models import Event
 from apps.git.history import commits_gained
 from apps.git.run import GitError
 from apps.jobs.worker import OnDone
-from apps.repos.models import BRANCHES, PUSHES_DUE, TAGS, CommitPush, Repo
+from apps.repos.models import BRANCHES, PUSHES_DUE, TAGS, CommitPush, Ref, Repo
 
 COMMITS_MOST = 10_000
 """Most commits of one push that are stored. Of more, only the pushed heads are."""
@@ -55,23 +57,36 @@ def pushers_of(repo: Repo, shas: Collection[str]) -> dict[str, Push]:
     """
     if not shas:
         return {}
-    rows = _pushes(repo, shas)
-    if repo.pushes_due:
-        heads = repo.refs.filter(peeled_sha__in=shas, pushed_by__isnull=False)
-        rows = rows.union(heads.values_list("peeled_sha", "updated_at", *PUSHER))
-    return _first(rows)
+    return _first_pushes(repo, shas, with_heads=repo.pushes_due)
 
 
-def _pushes(repo: Repo, shas: Collection[str]) -> QuerySet[CommitPush, Any]:
-    """The stored pushes of these commits to the repository or to one that it has commits from: the
-    two that it was forked from, and the sources of its pulls.
+def _first_pushes(repo: Repo, shas: Collection[str], *, with_heads: bool) -> dict[str, Push]:
+    some = padded(shas)
+    statement = _pushes(len(some), is_fork=repo.upstream_id is not None, with_heads=with_heads)
+    return _first(statement.all(repo=repo.pk, upstream=repo.upstream_id, shas=some))
+
+
+@cache
+def _pushes(count: int, *, is_fork: bool, with_heads: bool) -> Statement:
+    """Selects the stored pushes of this many commits to the repository or to one that it has
+    commits from: the two that it was forked from, and the sources of its pulls. `with_heads` adds
+    the last moves of refs to these commits.
     """
-    origin: Q = Q(repo=repo.pk) | Q(pulls_of_code().from_source_of(repo))
-    if repo.upstream_id:
-        origin |= Q(repo=repo.upstream_id)
-        origin |= Q(repo__in=Repo.objects.filter(copies=repo.upstream_id).values("pk"))
-    rows = CommitPush.objects.filter(origin, sha__in=shas)
-    return rows.values_list("sha", "pushed_at", *PUSHER)
+    repo, upstream, shas = Parameter("repo"), Parameter("upstream"), parameters("shas", count)
+
+    def rows() -> QuerySet[CommitPush, Any]:
+        origin: Q = Q(repo=repo) | Q(pulls_of_code().from_source_of(repo))
+        if is_fork:
+            origin |= Q(repo=upstream)
+            origin |= Q(repo__in=Repo.objects.filter(copies=upstream).values("pk"))
+        pushes = CommitPush.objects.filter(origin, sha__in=shas)
+        values = pushes.values_list("sha", "pushed_at", *PUSHER)
+        if with_heads:
+            heads = Ref.objects.filter(repo=repo, peeled_sha__in=shas, pushed_by__isnull=False)
+            values = values.union(heads.values_list("peeled_sha", "updated_at", *PUSHER))
+        return values
+
+    return Statement(rows)
 
 
 def _first(rows: Iterable[Any]) -> dict[str, Push]:
@@ -201,7 +216,7 @@ def _store(repo: Repo, group: Sequence[Step], shas: Sequence[str]) -> None:
     rows = []
     for start in range(0, len(shas), AT_ONCE):
         some = shas[start : start + AT_ONCE]
-        stored = _first(_pushes(repo, some))
+        stored = _first_pushes(repo, some, with_heads=False)
         for sha in some:
             at, person = group[0].at, group[0].actor_id
             if (first := stored.get(sha)) and (person is None or first.pushed_at < at):

@@ -16,7 +16,7 @@ from apps.core.statements import Parameter, Statement
 from apps.git.history import distances
 from apps.git.run import GitError, GitTimeout
 from apps.git.tips import tag_message
-from apps.repos.models import Protection, Repo
+from apps.repos.models import Protection, Ref, RefRow, Repo
 from apps.repos.models.ref import short_name
 
 PATIENCE = 5.0
@@ -27,9 +27,12 @@ PATTERNS = Statement(
 REF_ORDERINGS = ("name", "-name", "-updated_at")
 
 
-def list_branches(repo: Repo) -> QuerySet[Any, Any]:
-    """A repository's branches by name, as light rows."""
-    return repo.refs.branches().in_order("name").rows()
+def list_branches(repo: int | Parameter) -> QuerySet[Any, Any]:
+    """The branches of the repository with this id by name, as light rows."""
+    return Ref.objects.filter(repo=repo).branches().in_order("name").rows()
+
+
+BY_NAME = Statement(lambda: list_branches(Parameter("repo")), RefRow._make)
 
 
 def list_tags(repo: Repo) -> QuerySet[Any, Any]:

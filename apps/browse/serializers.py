@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
+from uuid import UUID
 
+from django.db.models import QuerySet
 from rest_framework import serializers
 
 from apps.accounts.models import EMAIL_MAX, User
@@ -17,6 +20,7 @@ from apps.browse.pushers import pushers_of
 from apps.browse.trees import Blame, Content, name_of
 from apps.core.serializers import RecordSerializer, TimestampField
 from apps.core.slugs import PREFIX
+from apps.core.statements import Statement, padded, parameters
 from apps.git.blame import BlamedCommit
 from apps.git.diff import Changes, FileChange
 from apps.git.log import Commit, Signature
@@ -143,10 +147,28 @@ def accounts_of(emails: Iterable[str], principal: Principal) -> dict[str, Any]:
     """
     if not principal.is_signed_in:
         return {}
-    keys = {email.lower() for email in emails if 0 < len(email) <= EMAIL_MAX}
-    people = User.objects.filter(is_active=True, email_key__in=sorted(keys))
-    rows = people.values_list("email_key", "username", "uuid", named=True)
-    return {str(row.email_key): row for row in rows}
+    keys = padded({email.lower() for email in emails if 0 < len(email) <= EMAIL_MAX})
+    rows = _accounts(len(keys)).all(keys=keys) if keys else []
+    return {row.email_key: row for row in rows}
+
+
+class Account(NamedTuple):
+    """A person whose address is in commits."""
+
+    email_key: str
+    username: str
+    uuid: UUID
+
+
+@cache
+def _accounts(count: int) -> Statement:
+    """Selects the active people with this many addresses."""
+
+    def rows() -> QuerySet[Any, Any]:
+        people = User.objects.filter(is_active=True, email_key__in=parameters("keys", count))
+        return people.values_list(*Account._fields)
+
+    return Statement(rows, Account._make)
 
 
 def _people_of(

@@ -98,7 +98,7 @@ class BranchViewSet(RepoScoped):
 
     def load_objects(self) -> None:
         if "branch" in self.kwargs:
-            rows = refs.list_branches(self.repo)
+            rows = refs.list_branches(self.repo.pk)
             self.ref = refs.get_ref(rows, BRANCHES + self.kwargs["branch"], "branch")
 
     @operation(Level.READ, response=BranchRecord, conditional=True)
@@ -109,7 +109,8 @@ class BranchViewSet(RepoScoped):
         1,000 characters. For some seconds after an upgrade of the server, fields of the commit may
         be null.
         """
-        page = self.paginate(refs.list_branches(self.repo))
+        repo, filtered = self.repo.pk, self.filterset
+        page = self.paginate(refs.list_branches(repo) if filtered else refs.BY_NAME.of(repo=repo))
         patterns = refs.protected_patterns(self.repo)
         names = [short_name(ref.full_name) for ref in page]
         pulls = pulls_of_code().open_numbers(self.repo, names)

@@ -38,16 +38,29 @@ def parameters(name: str, count: int) -> list[Parameter]:
     return [Parameter(name, index) for index in range(count)]
 
 
+def padded(values: Iterable[Any]) -> list[Any]:
+    """These values with the last one repeated, until their number is a power of two: a few
+    statements with `parameters` serve lists of any length.
+    """
+    items = [*values]
+    return items + items[-1:] * ((1 << (len(items) - 1).bit_length()) - len(items))
+
+
 class Statement:
     """A queryset that is compiled once.
 
     `Statement(lambda: Team.objects.filter(slug=Parameter("slug")))` is executed by
     `first(slug="acme")`. The database gets the values unchanged: integers, strings, None. The
-    queryset is created on first use, when all models are loaded.
+    queryset is created on first use, when all models are loaded. `row` makes a row of the values
+    that `values_list` selects; without it a row is a tuple.
     """
 
-    def __init__(self, queryset: Callable[[], QuerySet[Any, Any]]) -> None:
-        self.queryset = queryset
+    def __init__(
+        self,
+        queryset: Callable[[], QuerySet[Any, Any]],
+        row: Callable[[Sequence[Any]], Any] = tuple,
+    ) -> None:
+        self.queryset, self.row = queryset, row
 
     def first(self, **values: Any) -> Any:
         """The first row, as the queryset returns it: an instance or values. None without a row."""
@@ -97,7 +110,7 @@ class Statement:
         compiler, converters = self._of_connection(connections[DEFAULT_DB_ALIAS])
         if converters:
             rows = compiler.apply_converters(rows, converters)
-        return map(tuple, rows) if compiled.model is None else map(compiled.instance, rows)
+        return map(self.row if compiled.model is None else compiled.instance, rows)
 
     def _of_connection(self, connection: BaseDatabaseWrapper) -> tuple[Any, dict[int, Any]]:
         """The compiler, and converters of values from the database by index of the column.
@@ -150,7 +163,7 @@ class Slices:
     values: dict[str, Any]
 
     def __getitem__(self, part: slice) -> list[Any]:
-        return self.statement.page(part.start, part.stop, **self.values)
+        return self.statement.page(part.start or 0, part.stop, **self.values)
 
 
 def values_of(row: models.Model, columns: dict[str, str]) -> list[Any]:

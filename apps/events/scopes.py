@@ -6,14 +6,19 @@ own forms through `settings.EVENT_SCOPES`; this module resolves `self`, `inbox` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import starmap
+from typing import Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from apps.core.access import Principal
 from apps.core.errors import Forbidden, Invalid
 from apps.core.json import quoted
+from apps.core.statements import Parameter, Statement, parameters
 from apps.events.models import PINGED, Event, EventQuerySet, EventRow, Key, event_scope_type
 
 FORMS = (
@@ -83,21 +88,22 @@ class Selection:
 
         Each scope has its own query, which uses the index of that scope.
         """
-        sign = "-" if newest_first else ""
         events: dict[int, EventRow] = {}
         for event_scope in self.event_scopes:
-            rows = self._rows(event_scope.key).filter(id__gt=after, id__lt=before)
-            rows = rows.order_by(f"{sign}{event_scope.key.order}")
-            events.update((event.id, event) for event in rows[:size].rows())
+            rows = self._rows(event_scope.key, (after, before), size, newest_first)
+            events.update((event.id, event) for event in rows)
         return [events[pk] for pk in sorted(events, reverse=newest_first)[:size]]
 
-    def _rows(self, key: Key) -> EventQuerySet:
-        rows = Event.objects.of(key)
+    def _rows(
+        self, key: Key, ids: tuple[int, int], size: int, newest_first: bool
+    ) -> Iterable[EventRow]:
+        (after, before), kinds = ids, sorted(self.kinds)
         if key.is_personal:
-            rows = rows.visible_to(self.principal)
-        if self.kinds:
-            rows = rows.filter(kind__in=self.kinds)
-        return rows
+            rows = _between(key, after, before, kinds, newest_first).visible_to(self.principal)
+            return starmap(EventRow, rows.values_list(*EventRow._fields)[:size])
+        statement = _statement(key.column, len(kinds), newest_first)
+        values = {"value": key.value, "after": after, "before": before, "kinds": kinds}
+        return statement.page(0, size, **values)
 
     def renewed(self) -> Selection | None:
         """The selection that the principal may use now; None if its credential is not valid."""
@@ -106,6 +112,30 @@ class Selection:
             return None
         event_scopes = tuple(scope for scope in self.event_scopes if scope.is_open_to(principal))
         return replace(self, principal=principal, event_scopes=event_scopes)
+
+
+def _between(
+    key: Key, after: Any, before: Any, kinds: Sequence[Any], newest_first: bool
+) -> EventQuerySet:
+    """The events of this key with `after` < id < `before`, of these kinds or of all, in order."""
+    rows = Event.objects.of(key).filter(id__gt=after, id__lt=before)
+    rows = rows.filter(kind__in=kinds) if kinds else rows
+    return rows.order_by(f"-{key.order}" if newest_first else key.order)
+
+
+@cache
+def _statement(column: str, kinds: int, newest_first: bool) -> Statement:
+    """Selects `_between`, of this number of kinds, for a key that is not personal."""
+    value: Any = Parameter("value")
+    after, before = Parameter("after"), Parameter("before")
+
+    def rows() -> QuerySet[Any, Any]:
+        words = parameters("kinds", kinds)
+        return _between(Key(column, value), after, before, words, newest_first).values_list(
+            *EventRow._fields
+        )
+
+    return Statement(rows, EventRow._make)
 
 
 class Names:

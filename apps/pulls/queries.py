@@ -132,9 +132,11 @@ def numbers_with(repo: Repo, sha: str) -> list[int]:
     return [*rows.values_list("number", flat=True)[:NUMBERS_MAX]]
 
 
-def from_source_of(repo: Repo) -> Exists:
-    """The condition for rows with a `repo`: a pull comes from there into this repository."""
-    return Exists(Pull.objects.filter(repo=repo.pk, source_repo=OuterRef("repo")))
+def from_source_of(repo: int | Parameter) -> Exists:
+    """The condition for rows with a `repo`: a pull comes from there into the repository with this
+    id.
+    """
+    return Exists(Pull.objects.filter(repo=repo, source_repo=OuterRef("repo")))
 
 
 # Pulls of all repositories that wait for a person

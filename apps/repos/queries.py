@@ -9,6 +9,7 @@ from django.db.models import F, Q, QuerySet
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
+from apps.core.statements import Parameter, Statement
 from apps.repos.access import OwnerAccess
 from apps.repos.models import (
     BRANCHES,
@@ -20,15 +21,31 @@ from apps.repos.models import (
     ProtectionQuerySet,
     Repo,
     RepoQuerySet,
+    RepoRow,
 )
 from apps.teams.access import team_level
 from apps.teams.models import Team
 from apps.teams.queries import list_teams
 
 
-def list_repos(space: OwnerAccess) -> Any:
-    """The owner's repositories that the caller may read, as light rows ordered by slug."""
+def _all_of(owner: str) -> Statement:
+    def rows() -> QuerySet[Any, Any]:
+        return Repo.objects.filter(**{owner: Parameter("owner")}).order_by("slug").rows()
+
+    return Statement(rows, RepoRow._make)
+
+
+ALL_OF = {Team: _all_of("owner_team"), User: _all_of("owner_user")}
+"""The rows of `list_repos` for people who may read all of them."""
+
+
+def list_repos(space: OwnerAccess, *, to_filter: bool = False) -> Any:
+    """The owner's repositories that the caller may read, as light rows ordered by slug. They are to
+    be sliced; with `to_filter` they are a queryset.
+    """
     owner: Team | User = space.owner
+    if space.level is not Level.NONE and not to_filter:
+        return ALL_OF[type(owner)].of(owner=owner.pk)
     rows = owner.repos.order_by("slug")
     if space.level is Level.NONE:
         rows = rows & Repo.objects.visible_to(space.principal)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from django.db.models import QuerySet
 
 from apps.accounts.principal import Principal
+from apps.core.statements import Statement, padded, parameters
 from apps.events.models import Key
 from apps.repos.access import open_repo
-from apps.repos.models import Repo
+from apps.repos.models import Repo, RepoPath
 
 PATH = re.compile(r"((?:teams|users)/[A-Za-z0-9._-]{1,64})/([A-Za-z0-9._-]{1,100})")
 
@@ -23,12 +25,21 @@ def readable_repo(principal: Principal, text: str) -> Repo:
     return open_repo(principal, match[1], match[2], former=True).repo
 
 
+@cache
+def _paths(count: int) -> Statement:
+    named: dict[str, Any] = {"pk__in": parameters("ids", count)}
+    rows = Repo.objects.filter(**named)
+    return Statement(lambda: rows.values_list(*RepoPath.columns()), RepoPath._make)
+
+
 class RepoEventScope:
     def key(self, principal: Principal, text: str) -> Key:
         return Key("repo_id", readable_repo(principal, text).pk)
 
     def texts(self, ids: set[int]) -> dict[int, str]:
-        return Repo.objects.filter(pk__in=ids).paths()
+        some = padded(ids)
+        rows = _paths(len(some)).all(ids=some)
+        return {row.pk: row.path for row in rows}
 
     def readable(self, principal: Principal) -> QuerySet[Any, Any]:
         return Repo.objects.visible_to(principal).values("pk")

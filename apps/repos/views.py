@@ -74,7 +74,7 @@ class RepoViewSet(OwnerScoped, RepoScoped):
     def list(self) -> Response:
         """List the repositories that the caller may read."""
         space, base = self.access, self.base_url
-        repos = self.paginate(queries.list_repos(space))
+        repos = self.paginate(queries.list_repos(space, to_filter=bool(self.filterset)))
         level = max(space.level, Level.READ)
         records = repo_records(repos, self.principal, space.owner.path, level, base)
         return self.get_paginated_response(records)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from django.db.models import QuerySet
 
 from apps.accounts.principal import Principal
+from apps.core.statements import Statement, padded, parameters
 from apps.events.models import Key
 from apps.teams.access import open_team
 from apps.teams.models import Team
+
+
+@cache
+def _slugs(count: int) -> Statement:
+    named: dict[str, Any] = {"pk__in": parameters("ids", count)}
+    rows = Team.objects.filter(**named)
+    return Statement(lambda: rows.values_list("pk", "slug"))
 
 
 class TeamEventScope:
@@ -18,7 +27,8 @@ class TeamEventScope:
         return Key("team_id", open_team(principal, text.lower(), former=True).team.pk)
 
     def texts(self, ids: set[int]) -> dict[int, str]:
-        return dict(Team.objects.filter(pk__in=ids).values_list("pk", "slug"))
+        some = padded(ids)
+        return dict(_slugs(len(some)).all(ids=some))
 
     def readable(self, principal: Principal) -> QuerySet[Any, Any]:
         return Team.objects.readable_by(principal).values("pk")

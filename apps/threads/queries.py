@@ -76,10 +76,15 @@ def get_reply(thread: Thread, number: int, *, shown: bool) -> Reply:
     return reply
 
 
-def list_threads(repo: Repo) -> QuerySet[Any, Any]:
-    """The values of `THREAD_ROW` of a repository's threads, newest first, without companions."""
-    threads = Thread.objects.filter(LISTED, repo=repo.pk).in_order(rules.ORDERINGS[0])
+def list_threads(repo: int | Parameter) -> QuerySet[Any, Any]:
+    """The values of `THREAD_ROW` of the threads of the repository with this id, newest first,
+    without companions.
+    """
+    threads = Thread.objects.filter(LISTED, repo=repo).in_order(rules.ORDERINGS[0])
     return threads.values_list(*THREAD_ROW.values())
+
+
+THREADS = Statement(lambda: list_threads(Parameter("repo")))
 
 
 def list_replies(thread: Thread) -> Slices:

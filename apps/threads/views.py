@@ -131,7 +131,8 @@ class ThreadViewSet(BodyViewSet):
     @operation(Level.READ, response=ThreadRecord, query=RenderQuery)
     def list(self) -> Response:
         """List threads, newest first, without the threads of pulls."""
-        rows, repo, base = queries.list_threads(self.repo), self.repo, self.base_url
+        repo, base, threads = self.repo, self.base_url, queries.THREADS
+        rows = queries.list_threads(repo.pk) if self.filterset else threads.of(repo=repo.pk)
         return self.page_with_html(self.page_of(rows, lambda row: thread_record(row, repo, base)))
 
     @operation(Level.READ, request=CreateThread, response=ThreadRecord, status=201)

@@ -182,7 +182,7 @@ def comparison_or_reason(
 def branches(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The branches, most recently pushed first; `?search=` filters by a part of the name."""
     repo, search = access.repo, search_text(request)
-    rows: Any = refs.list_branches(repo)
+    rows: Any = refs.list_branches(repo.pk)
     rows = rows.in_order("-updated_at")
     page = page_of(request, rows.search(search) if search else rows, size=BRANCH_ROWS)
     rows_of_page = page["results"]

@@ -14,6 +14,7 @@ from apps.threads import actions
 from apps.threads.filters import ThreadFilterSet
 from apps.threads.models import THREAD_ROW, Reply, Thread
 from apps.threads.queries import (
+    THREADS,
     Participants,
     get_reply,
     get_thread,
@@ -48,9 +49,11 @@ MOST_PARTICIPANTS = 30
 @repo_page()
 def threads(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The list of threads, with a form that filters it."""
-    form, rows = ThreadFilters(request.GET), list_threads(access.repo)
+    form = ThreadFilters(request.GET)
+    rows: Any = THREADS.of(repo=access.repo.pk)
     if form.filters:
-        rows = form.apply(ThreadFilterSet, request, Thread.objects.all(), rows)
+        queryset = list_threads(access.repo.pk)
+        rows = form.apply(ThreadFilterSet, request, Thread.objects.all(), queryset)
     page = page_of(request, rows, lambda row: thread_record(row, access.repo, ""))
     return render_repo_page(request, access, "threads", tab="threads", page=page, form=form)
 

@@ -19,17 +19,19 @@ from django.utils import timezone
 
 from apps.accounts.authentication import token_of
 from apps.accounts.models import ApiToken, User
+from apps.browse.refs import BY_NAME, list_branches
 from apps.core.access import Level
 from apps.core.errors import Forbidden
-from apps.core.statements import values_of
+from apps.core.statements import padded, values_of
 from apps.pulls.models import Pull
 from apps.pulls.queries import PULLS, get_pull, list_pulls
 from apps.repos.access import RepoAccess, open_repo
-from apps.repos.models import Repo, Visibility
+from apps.repos.models import Ref, Repo, Visibility
+from apps.repos.queries import list_repos
 from apps.teams.access import find_team
 from apps.teams.models import Role, Team
 from apps.threads.models import REPLY_ROW, Reply, Thread
-from apps.threads.queries import get_reply, get_thread, list_replies
+from apps.threads.queries import THREADS, get_reply, get_thread, list_replies, list_threads
 from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of, principal_of, space_access_of
 
@@ -248,6 +250,35 @@ def test_the_list_of_pulls_is_what_the_orm_gives(make, acme, alice, bob, django_
         assert row == expected
         assert [*map(type, row)] == [*map(type, expected)]
     assert PULLS.of(repo=repo.pk)[1:2] == found[1:2]
+
+
+def test_plain_lists_are_what_the_orm_gives(make, acme, alice, bob):
+    repo, personal = make.repo(acme, "api", by=alice), make.repo(bob, "own", by=bob)
+    make.repo(acme, "web", by=alice)
+    for slug in "ab":
+        make.thread(repo, by=bob, title=slug)
+        Ref.objects.create(repo=repo, full_name=f"refs/heads/{slug}", sha=slug * 40, pushed_by=bob)
+    make.thread(personal, by=bob)
+    pairs: list[tuple[Any, Any]] = [
+        (THREADS.of(repo=repo.pk), list_threads(repo.pk)),
+        (BY_NAME.of(repo=repo.pk), list_branches(repo.pk)),
+    ]
+    for owner in (acme, bob):
+        space = space_access_of(bob, owner)
+        pairs.append((list_repos(space), list_repos(space, to_filter=True)))
+    for statement, queryset in pairs:
+        expected = [*queryset]
+        assert expected
+        assert statement[:9] == expected
+        assert [*map(type, statement[:9][0])] == [*map(type, expected[0])]
+        assert getattr(statement[:9][0], "_fields", None) == getattr(expected[0], "_fields", None)
+
+
+def test_padded_values_select_the_same_rows():
+    assert [len(padded(range(count))) for count in (0, 1, 2, 3, 4, 5, 8, 9)] == [
+        0, 1, 2, 4, 4, 8, 8, 16,
+    ]  # fmt: skip
+    assert padded("abc") == [*"abcc"]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -23,6 +23,7 @@ from apps.repos.models.ref import NamedCommit as NamedCommit
 from apps.repos.models.ref import PushJournal as PushJournal
 from apps.repos.models.ref import Ref as Ref
 from apps.repos.models.ref import RefQuerySet as RefQuerySet
+from apps.repos.models.ref import RefRow as RefRow
 from apps.repos.models.repo import BRANCHES as BRANCHES
 from apps.repos.models.repo import HEAD_DUE as HEAD_DUE
 from apps.repos.models.repo import PUSHES_DUE as PUSHES_DUE
@@ -33,4 +34,5 @@ from apps.repos.models.repo import FormerRepoSlug as FormerRepoSlug
 from apps.repos.models.repo import Repo as Repo
 from apps.repos.models.repo import RepoPath as RepoPath
 from apps.repos.models.repo import RepoQuerySet as RepoQuerySet
+from apps.repos.models.repo import RepoRow as RepoRow
 from apps.repos.models.repo import Visibility as Visibility

@@ -4,7 +4,9 @@ journal of moves that git is about to make.
 
 from __future__ import annotations
 
-from typing import Any
+import datetime as dt
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.conf import settings
 from django.db import models
@@ -35,6 +37,24 @@ TIP_COLUMNS = (
 """The columns of a ref's commit or annotated tag."""
 
 
+class RefRow(NamedTuple):
+    """The columns of the record of a branch or tag, for lists."""
+
+    full_name: str
+    sha: str
+    peeled_sha: str | None
+    commit_subject: str
+    commit_author: str
+    committed_at: str
+    tag_message: str | None
+    tagger_name: str
+    tagger_email: str
+    tagged_at: str
+    updated_at: dt.datetime
+    pushed_by__uuid: UUID | None
+    pushed_by__username: str | None
+
+
 class RefQuerySet(models.QuerySet["Ref"]):
     # `is_tag__in`, because Django writes `is_tag=True` without a comparison, for which SQLite does
     # not use the index.
@@ -49,9 +69,8 @@ class RefQuerySet(models.QuerySet["Ref"]):
         return self.filter(is_tag__in=[True]).alias(short_name=Substr("full_name", len(TAGS) + 1))
 
     def rows(self) -> models.QuerySet[Any, Any]:
-        """Light rows for lists, with the columns of a record."""
-        pushed = ("updated_at", "pushed_by__uuid", "pushed_by__username")
-        return self.values_list("full_name", "sha", *TIP_COLUMNS, *pushed, named=True)
+        """Light rows for lists, like `RefRow`."""
+        return self.values_list(*RefRow._fields, named=True)
 
     def search(self, text: str) -> RefQuerySet:
         """The refs of `branches` or `tags` with this text in their name, ignoring case."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Iterable
 from enum import StrEnum
@@ -49,21 +50,6 @@ Two comparisons, because clocks of servers differ: a later push may have an earl
 """
 SHOWN = Q(visibility__in=[Visibility.PUBLIC.value, Visibility.INTERNAL.value])
 """Repositories that people outside the owner's space may read."""
-REPO_ROW = (
-    "uuid",
-    "name",
-    "slug",
-    "description",
-    "visibility",
-    "default_branch",
-    "is_empty",
-    "is_archived",
-    "upstream_id",
-    "fork_count",
-    "pushed_at",
-    "created_at",
-    "updated_at",
-)
 HEAD_DUE = Q(head_due=True)
 RANK: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.INTERNAL: 1, Visibility.PUBLIC: 2}
 
@@ -81,6 +67,24 @@ def ways_to_read(principal: Principal) -> list[Q]:
         return [by_visibility]
     own_teams = Team.objects.filter(members__user=own).values("pk")
     return [Q(owner_user=own), Q(owner_team__in=own_teams), by_visibility]
+
+
+class RepoRow(NamedTuple):
+    """The columns of a record, for lists."""
+
+    uuid: uuid.UUID
+    name: str
+    slug: str
+    description: str
+    visibility: str
+    default_branch: str
+    is_empty: bool
+    is_archived: bool
+    upstream_id: int | None
+    fork_count: int
+    pushed_at: dt.datetime | None
+    created_at: dt.datetime
+    updated_at: dt.datetime
 
 
 class RepoPath(NamedTuple):
@@ -145,8 +149,8 @@ class RepoQuerySet(models.QuerySet["Repo"]):
         return set(self.filter(slug__in=slugs).values_list("slug", flat=True))
 
     def rows(self) -> models.QuerySet[Any, Any]:
-        """Light rows for lists, with the columns of a record as attributes."""
-        return self.values_list(*REPO_ROW, named=True)
+        """Light rows for lists, like `RepoRow`."""
+        return self.values_list(*RepoRow._fields, named=True)
 
     def paths(self) -> dict[int, str]:
         return {row[0]: RepoPath(*row).path for row in self.values_list(*RepoPath.columns())}
