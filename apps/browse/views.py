@@ -118,7 +118,7 @@ class BranchViewSet(RepoScoped):
         return self.get_paginated_response(records)
 
     @operation(Level.READ, response=SingleBranchRecord)
-    def retrieve(self) -> HttpResponseBase:
+    def retrieve(self) -> dict[str, Any]:
         """Read a branch, with its distance from the default branch.
 
         `ahead_by` and `behind_by` are null if git cannot count within 5 seconds. A `/` in the name
@@ -165,7 +165,7 @@ class TagViewSet(RepoScoped):
         return self.page_of(refs.list_tags(self.repo), tag_record)
 
     @operation(Level.READ, response=TagRecord)
-    def retrieve(self) -> HttpResponseBase:
+    def retrieve(self) -> dict[str, Any]:
         """Read a tag, with its whole message.
 
         A message of more than 1 MiB is cut, and `message_truncated` is true. A `/` in the name may
@@ -258,7 +258,7 @@ class CommitViewSet(CodeScoped):
         query=PageQuery,
         errors=("diff_too_large", "invalid_ref", "too_expensive"),
     )
-    def retrieve(self) -> HttpResponseBase:
+    def retrieve(self) -> dict[str, Any]:
         """Read a commit, with its changes since its first parent.
 
         The full name of any stored commit works, also if no branch contains it. `files` is a page
@@ -321,7 +321,7 @@ class ComparisonViewSet(CodeScoped):
             "too_expensive",
         ),
     )
-    def retrieve(self) -> HttpResponseBase:
+    def retrieve(self) -> HttpResponseBase | dict[str, Any]:
         """Compare two branches, tags or commits: `base...head`.
 
         The changes are those since the best common ancestor or, with `direct=true`, since the base.
@@ -525,7 +525,7 @@ class BlameViewSet(FileScoped):
         query=BlameQuery,
         errors=(*OF_FILES, "file_too_large", "is_directory", "line_not_found", "not_a_file"),
     )
-    def retrieve(self) -> HttpResponseBase:
+    def retrieve(self) -> dict[str, Any]:
         """Read the commit that each line of a file comes from.
 
         `to` is at most 999 after `from`; without it, 500 lines are read. If the file ends earlier,

@@ -26,7 +26,7 @@ def compress(
     """Compress a complete response by `packed`, unless it is small or the client does not accept
     that. Its ETag becomes weak, because that of the plain body is the same.
     """
-    accepted = ACCEPTED.search(request.headers.get("Accept-Encoding", ""))
+    accepted = ACCEPTED.search(request.META.get("HTTP_ACCEPT_ENCODING", ""))
     if not accepted or len(response.content) < LEAST or "Content-Encoding" in response:
         return
     response.content = packed(response.content)

@@ -62,8 +62,8 @@ def sent_tags(request: HttpRequest) -> dict[str, str]:
     """The tags of If-None-Match without `W/`, each with the form in which it was sent; `*` stands
     for any.
     """
-    tags = parse_etags(request.headers.get("If-None-Match", ""))
-    return {tag.removeprefix("W/"): tag for tag in tags}
+    sent = request.META.get("HTTP_IF_NONE_MATCH")
+    return {tag.removeprefix("W/"): tag for tag in parse_etags(sent)} if sent else {}
 
 
 def not_modified(

@@ -145,7 +145,7 @@ class EventViewSet(SelectionViewSet):
         """Read an event."""
         return self.answer([self.event], lambda records: Response(records[0]))
 
-    def answer(self, events: list[EventRow], respond: Callable[[Any], Response]) -> Response:
+    def answer(self, events: Sequence[EventRow], respond: Callable[[Any], Response]) -> Response:
         """The answer with these events. Those of the site name invites, whose uuid is a secret."""
         response = respond(event_records(events, self.base_url))
         if any(event.site for event in events):

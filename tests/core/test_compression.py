@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import http.client
+from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
@@ -98,8 +99,8 @@ def invites(api, sam, alice) -> list[str]:
     alice.is_staff = True
     alice.save()
     return [
-        api(sam).post("/signup-invites", email=f"{number}@example.org").gives(201)["uuid"]
-        for number in range(5)
+        api(sam).post("/signup-invites", email=address, expires_at="1d").gives(201)["uuid"]
+        for address in (f"{number}@example.org" for number in range(5))
     ]
 
 
@@ -147,8 +148,11 @@ def test_a_stream_is_not_compressed(server):
 
 def test_a_connection_survives_a_304_and_a_compressed_answer(server):
     address = urlsplit(server.url)
-    connection = http.client.HTTPConnection(address.hostname, address.port)
+    with closing(http.client.HTTPConnection(address.hostname, address.port)) as connection:
+        check_connection(connection)
 
+
+def check_connection(connection):
     def get(**headers):
         connection.request("GET", "/api/v1/openapi.json", headers=headers)
         response = connection.getresponse()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from apps.site.models import RateLimit
-from tests.core.test_request_steps import READS, example
-from tests.routes import Routed
 
 pytestmark = pytest.mark.once
 
@@ -15,30 +13,6 @@ GZIP = {"Accept-Encoding": "gzip"}
 
 def unchanged(tag: str, **more: str) -> dict[str, str]:
     return {"If-None-Match": tag, **more}
-
-
-@pytest.mark.parametrize("one", READS, ids=str)
-def test_every_read_has_an_etag_if_the_document_says_so(one: Routed, sample, db):
-    api = sample.api("sam")
-    path = example(one.path) + ("?scope=inbox" if "events" in one.path else "")
-    head = api.send("HEAD", path)
-    if head.status != 200:
-        assert "ETag" not in head.response and head.header("Cache-Control") == "no-store"
-        return
-    if "304" not in one.described["responses"]:
-        assert "ETag" not in head.response
-        return
-    if "ETag" not in head.response:
-        assert one.path.endswith("/archive"), "only some formats of archives never change"
-        return
-    tag, private = head.header("ETag"), head.header("Cache-Control").split(", ")
-    assert {"private", "no-cache"} <= {*private} and "Accept-Encoding" in head.header("Vary")
-    for method in ("GET", "HEAD"):
-        again = api.send(method, path, headers=unchanged(f'"other", {tag}'))
-        assert (again.status, again.response.content) == (304, b"")
-        for name in ("ETag", "Cache-Control", "Vary"):
-            assert again.header(name) == head.header(name)
-        assert "Content-Type" not in again.response
 
 
 @pytest.fixture
