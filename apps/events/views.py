@@ -146,9 +146,9 @@ class EventViewSet(SelectionViewSet):
         return self.answer([self.event], lambda records: Response(records[0]))
 
     def answer(self, events: Sequence[EventRow], respond: Callable[[Any], Response]) -> Response:
-        """The answer with these events. Those of the site name invites, whose uuid is a secret."""
+        """The answer with these events. The uuid of an invite is a secret."""
         response = respond(event_records(events, self.base_url))
-        if any(event.site for event in events):
+        if any(event.target["kind"] == "invite" for event in events):
             response["Cache-Control"] = NO_STORE
         return response
 
