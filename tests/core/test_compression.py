@@ -12,6 +12,7 @@ import pytest
 from apps.core import openapi
 from apps.core.compression import LEAST
 from tests.gitclient import Clone
+from tests.events.conftest import ON_SERVE
 from tests.tail import opened
 
 GZIP = {"Accept-Encoding": "br, gzip"}
@@ -141,6 +142,7 @@ def test_files_and_archives_are_sent_as_they_are(fetch, team_repo, alice, tmp_pa
     assert fetch(f"{team_repo.api_path}/contents/long.txt")["Content-Encoding"] == "gzip"
 
 
+@ON_SERVE
 def test_a_stream_is_not_compressed(server):
     with opened(server, "alice", "scope=self", **GZIP) as stream:
         assert "Content-Encoding" not in stream.headers
