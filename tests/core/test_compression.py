@@ -11,8 +11,8 @@ import pytest
 
 from apps.core import openapi
 from apps.core.compression import LEAST
-from tests.gitclient import Clone
 from tests.events.conftest import ON_SERVE
+from tests.gitclient import Clone
 from tests.tail import opened
 
 GZIP = {"Accept-Encoding": "br, gzip"}
