@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from rest_framework import serializers
 
+from apps.core import openapi
 from apps.core.access import Level
-from apps.core.openapi import text
+from apps.core.compression import compress
+from apps.core.conditional import not_modified, tagged
 from apps.core.operation import operation
 from apps.core.serializers import RecordSerializer
 from apps.core.views import ApiViewSet
@@ -29,9 +32,15 @@ class DocumentViewSet(ApiViewSet):
     schema_tags = ["meta"]
 
     @operation(Level.PUBLIC, response=Document)
-    def retrieve(self) -> HttpResponse:
+    def retrieve(self) -> HttpResponseBase:
         """Read the OpenAPI document of this API."""
-        return HttpResponse(text(), content_type="application/json")
+        request, tag = self.http_request, openapi.etag()
+        if answer := not_modified(request, tag):
+            return answer
+        response = HttpResponse(openapi.text(), content_type="application/json")
+        tagged(response, tag)
+        compress(request, response, lambda _: openapi.text_as_gzip())
+        return response
 
 
 def healthz(request: HttpRequest) -> HttpResponse:

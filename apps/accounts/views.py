@@ -215,7 +215,7 @@ class InviteViewSet(ApiViewSet):
             invites = queries.list_invites(self.principal)
             self.invite = get_or_missing(invites, "invite", uuid=self.kwargs["uuid"])
 
-    @operation(Level.STAFF, response=InviteRecord)
+    @operation(Level.STAFF, response=InviteRecord, is_secret=True)
     def list(self) -> Response:
         """List signup invites that have not been deleted."""
         return self.page_of(queries.list_invites(self.principal), invite_record)
@@ -231,7 +231,7 @@ class InviteViewSet(ApiViewSet):
         """Invite somebody to sign up."""
         return invite_record(actions.create_invite(principal=self.principal, **self.validated_data))
 
-    @operation(Level.STAFF, response=InviteRecord)
+    @operation(Level.STAFF, response=InviteRecord, is_secret=True)
     def retrieve(self) -> dict[str, Any]:
         """Read a signup invite."""
         return invite_record(self.invite)

@@ -59,7 +59,7 @@ from apps.browse.serializers import (
 )
 from apps.browse.trees import Folder, blame_lines, read_content
 from apps.core.access import Level
-from apps.core.conditional import by_body, by_names
+from apps.core.conditional import by_names
 from apps.core.errors import NotFound
 from apps.core.operation import operation
 from apps.core.pagination import PAGE_LIMIT, PER_PAGE_DEFAULT, PagePagination, with_parameters
@@ -101,7 +101,7 @@ class BranchViewSet(RepoScoped):
             rows = refs.list_branches(self.repo.pk)
             self.ref = refs.get_ref(rows, BRANCHES + self.kwargs["branch"], "branch")
 
-    @operation(Level.READ, response=BranchRecord, conditional=True)
+    @operation(Level.READ, response=BranchRecord)
     def list(self) -> HttpResponseBase:
         """List the branches of a repository.
 
@@ -116,10 +116,10 @@ class BranchViewSet(RepoScoped):
         pulls = pulls_of_code().open_numbers(self.repo, names)
         default = self.repo.default_branch
         records = [branch_record(ref, default, patterns, pulls) for ref in page]
-        return by_body(self.http_request, self.get_paginated_response(records).data)
+        return self.get_paginated_response(records)
 
-    @operation(Level.READ, response=SingleBranchRecord, conditional=True)
-    def retrieve(self) -> HttpResponseBase:
+    @operation(Level.READ, response=SingleBranchRecord)
+    def retrieve(self) -> dict[str, Any]:
         """Read a branch, with its distance from the default branch.
 
         `ahead_by` and `behind_by` are null if git cannot count within 5 seconds. A `/` in the name
@@ -137,7 +137,7 @@ class BranchViewSet(RepoScoped):
             "behind_by": behind,
             "protections": [protection_of_branch_record(protection) for protection in protections],
         }
-        return by_body(self.http_request, record)
+        return record
 
 
 class TagViewSet(RepoScoped):
@@ -155,7 +155,7 @@ class TagViewSet(RepoScoped):
             rows = refs.list_tags(self.repo)
             self.ref = refs.get_ref(rows, TAGS + self.kwargs["tag"], "tag")
 
-    @operation(Level.READ, response=TagRecord, conditional=True)
+    @operation(Level.READ, response=TagRecord)
     def list(self) -> HttpResponseBase:
         """List the tags of a repository.
 
@@ -163,11 +163,10 @@ class TagViewSet(RepoScoped):
         A tag of a file or a folder has no commit. For some seconds after an upgrade of the server,
         fields of the commit may be null.
         """
-        page = self.page_of(refs.list_tags(self.repo), tag_record)
-        return by_body(self.http_request, page.data)
+        return self.page_of(refs.list_tags(self.repo), tag_record)
 
-    @operation(Level.READ, response=TagRecord, conditional=True)
-    def retrieve(self) -> HttpResponseBase:
+    @operation(Level.READ, response=TagRecord)
+    def retrieve(self) -> dict[str, Any]:
         """Read a tag, with its whole message.
 
         A message of more than 1 MiB is cut, and `message_truncated` is true. A `/` in the name may
@@ -176,7 +175,7 @@ class TagViewSet(RepoScoped):
         record = tag_record(self.ref)
         if record["message_truncated"]:
             record |= refs.whole_message(self.repo, self.ref.sha)
-        return by_body(self.http_request, record)
+        return record
 
 
 @extend_schema_field({"type": "string", "format": "date-time"})
@@ -252,7 +251,7 @@ class CommitViewSet(CodeScoped):
         paginator: Any = self.paginator
         paginator.pinned = {"ref": history.commit}
         records = commit_records(page, self.repo, self.principal, self.base_url)
-        return by_body(self.http_request, self.get_paginated_response(records).data)
+        return self.get_paginated_response(records)
 
     @operation(
         Level.READ,
@@ -260,7 +259,7 @@ class CommitViewSet(CodeScoped):
         query=PageQuery,
         errors=("diff_too_large", "invalid_ref", "too_expensive"),
     )
-    def retrieve(self) -> HttpResponseBase:
+    def retrieve(self) -> dict[str, Any]:
         """Read a commit, with its changes since its first parent.
 
         The full name of any stored commit works, also if no branch contains it. `files` is a page
@@ -276,7 +275,7 @@ class CommitViewSet(CodeScoped):
         record["is_signed"] = single.is_signed
         record["pull_numbers"] = pulls_of_code().numbers_with(self.repo, sha)
         record["stats"] = stat_record(changes)
-        return by_body(self.http_request, {**record, "files": self.page_of_files(changes)})
+        return {**record, "files": self.page_of_files(changes)}
 
     def page_of_files(self, changes: Changes) -> dict[str, Any]:
         paginator: Any = self.paginator
@@ -323,7 +322,7 @@ class ComparisonViewSet(CodeScoped):
             "too_expensive",
         ),
     )
-    def retrieve(self) -> HttpResponseBase:
+    def retrieve(self) -> HttpResponseBase | dict[str, Any]:
         """Compare two branches, tags or commits: `base...head`.
 
         The changes are those since the best common ancestor or, with `direct=true`, since the base.
@@ -354,7 +353,7 @@ class ComparisonViewSet(CodeScoped):
         comparison = compare(ends, direct=direct)
         commits = commit_records(comparison.commits, ends.source, self.principal, self.base_url)
         files = self.page_of_files(ends, comparison)
-        return by_body(self.http_request, comparison_record(comparison, commits, files))
+        return comparison_record(comparison, commits, files)
 
     def page_of_files(self, ends: Ends, comparison: Comparison) -> dict[str, Any]:
         paginator: Any = self.paginator
@@ -527,7 +526,7 @@ class BlameViewSet(FileScoped):
         query=BlameQuery,
         errors=(*OF_FILES, "file_too_large", "is_directory", "line_not_found", "not_a_file"),
     )
-    def retrieve(self) -> HttpResponseBase:
+    def retrieve(self) -> dict[str, Any]:
         """Read the commit that each line of a file comes from.
 
         `to` is at most 999 after `from`; without it, 500 lines are read. If the file ends earlier,
@@ -538,7 +537,7 @@ class BlameViewSet(FileScoped):
         path, query = self.path, self.validated_query
         lines = query["from"], query.get("to")
         blame = blame_lines(self.repo, self.revision, path, *lines, self.throttle_key)
-        return by_body(self.http_request, blame_record(blame, self.repo, path, self.principal))
+        return blame_record(blame, self.repo, path, self.principal)
 
 
 class ArchiveQuery(QuerySerializer):

@@ -15,12 +15,12 @@ from django.http.response import HttpResponseBase
 from django.utils.http import parse_etags
 from rest_framework.response import Response
 
-from apps.core import json
-
 VERSION = 2
 """Raise it when records or archives change their form."""
 CACHE_CONTROL = "private, no-cache"
 """Clients ask each time: access may be lost."""
+NO_STORE = "no-store"
+"""For answers with a secret, errors and answers to writes: without an ETag, and not compressed."""
 
 
 def by_names(
@@ -40,19 +40,17 @@ def by_names(
     text = repr((VERSION, request.path, query, names))
     tag = etag_of(text.encode("utf-8", "backslashreplace"))
     sent = sent_tags(request)
-    if sent.isdisjoint({tag, "*"}):
+    if not sent.keys() & {tag, "*"}:
         return tagged(answer(), tag)
     if tag not in sent:
         (check or answer)()
-    return unchanged(tag)
+    return unchanged(sent.get(tag, tag))
 
 
-def by_body(request: HttpRequest, record: Any) -> HttpResponseBase:
-    """The record, or 304 if the client has it: for answers that depend on rows as well."""
-    body = json.dumps(record)
-    tag = etag_of(body)
-    answer = HttpResponse(body, content_type="application/json")
-    return not_modified(request, tag) or tagged(answer, tag)
+def by_body(request: HttpRequest, response: HttpResponse) -> HttpResponseBase:
+    """The response with the ETag of its body, or 304 if the client has it."""
+    tag = etag_of(response.content)
+    return not_modified(request, tag) or tagged(response, tag)
 
 
 def etag_of(content: bytes) -> str:
@@ -60,17 +58,23 @@ def etag_of(content: bytes) -> str:
     return f'"{hashlib.sha256(content).hexdigest()[:40]}"'
 
 
-def sent_tags(request: HttpRequest) -> set[str]:
-    """The tags of If-None-Match; `*` stands for any."""
-    tags = parse_etags(request.headers.get("If-None-Match", ""))
-    return {tag.removeprefix("W/") for tag in tags}
+def sent_tags(request: HttpRequest) -> dict[str, str]:
+    """The tags of If-None-Match without `W/`, each with the form in which it was sent; `*` stands
+    for any.
+    """
+    sent = request.META.get("HTTP_IF_NONE_MATCH")
+    return {tag.removeprefix("W/"): tag for tag in parse_etags(sent)} if sent else {}
 
 
 def not_modified(
     request: HttpRequest, tag: str, headers: Mapping[str, str] = MappingProxyType({})
 ) -> HttpResponseNotModified | None:
-    """304 if If-None-Match matches, else None. Call it only once the resource is known to exist."""
-    return None if sent_tags(request).isdisjoint({tag, "*"}) else unchanged(tag, headers)
+    """304 if If-None-Match matches, else None. Call it only once the resource is known to exist.
+
+    The tag of a 304 is weak if the client's is: caches would not find their answer by another one.
+    """
+    sent = sent_tags(request)
+    return unchanged(sent.get(tag, tag), headers) if sent.keys() & {tag, "*"} else None
 
 
 def unchanged(

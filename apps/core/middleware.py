@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.utils.cache import patch_vary_headers
 
 from apps.core import json
+from apps.core.compression import compress
+from apps.core.conditional import NO_STORE, by_body
 from apps.core.errors import ApiError, plain_error
 
 Next = Callable[[HttpRequest], HttpResponseBase]
@@ -20,8 +24,8 @@ FIELD_LIMIT = 8000
 def api_errors(get_response: Next) -> Next:
     """Answer with ErrorBody for an unknown route, a bad host, a malformed path or a 500.
 
-    Every answer gets the headers of `request.answer_headers`, and is not cached unless it allows
-    that: it is for one caller at this time, and may contain a token.
+    Every answer gets the headers of `request.answer_headers`. An answer that is no read is not
+    cached: it is for one caller at this time, and may contain a token.
     """
 
     def answer(request: HttpRequest) -> HttpResponseBase:
@@ -30,14 +34,36 @@ def api_errors(get_response: Next) -> Next:
         if refusal := too_long(request):
             return error_answer(refusal)
         response = get_response(request)
-        is_json = response.get("Content-Type", "").partition(";")[0] == "application/json"
-        if response.status_code >= 400 and not is_json:
+        if response.status_code >= 400 and not is_json(response):
             response = error_answer(plain_error(response.status_code))
+        if request.method in {"GET", "HEAD"} and response.status_code in {200, 304}:
+            response = finish_read(request, response)
         add_headers(request, response)
-        response.setdefault("Cache-Control", "no-store")
+        response.setdefault("Cache-Control", NO_STORE)
         return response
 
     return answer
+
+
+def is_json(response: HttpResponseBase) -> bool:
+    return response.get("Content-Type", "").partition(";")[0] == "application/json"
+
+
+def finish_read(request: HttpRequest, response: Any) -> Any:
+    """The answer to a read with an ETag, compressed if the client accepts it; or 304. An answer
+    with a secret stays as it is.
+    """
+    if response.get("Cache-Control") == NO_STORE:
+        return response
+    if is_json(response):
+        if "ETag" not in response:
+            response = by_body(request, response)
+        compress(request, response)
+    if "Vary" in response:
+        patch_vary_headers(response, ["Accept-Encoding"])
+    else:  # the same, in less time
+        response["Vary"] = "Accept-Encoding"
+    return response
 
 
 def too_long(request: HttpRequest) -> ApiError | None:

@@ -18,6 +18,8 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 
 from apps.core import json
 from apps.core.access import Level
+from apps.core.compression import pack
+from apps.core.conditional import etag_of
 from apps.core.operation import Operation
 from apps.core.query import IGNORED
 from apps.core.refusals import CODES, by_status, codes_of
@@ -80,6 +82,10 @@ IF_NONE_MATCH = OpenApiParameter(
 )
 ETAG = header("ETag", "Identifies this version of the answer.")
 """On answers of operations that may answer 304."""
+NOT_MODIFIED = {
+    "description": "The answer has not changed since `If-None-Match`.",
+    "headers": ETAG,
+}
 RETRY_AFTER = header(
     "Retry-After",
     "Seconds to wait before the next try: with most 429, some 409, and 503.",
@@ -125,7 +131,7 @@ class OperationSchema(AutoSchema):
     def get_override_parameters(self) -> list[Any]:
         """The query serializer, with the fields that are sent as headers."""
         query = self.operation.query
-        parameters: list[Any] = [IF_NONE_MATCH] if self.operation.conditional else []
+        parameters: list[Any] = [IF_NONE_MATCH] if self.operation.has_etag(self.method) else []
         if query is None:
             return parameters
         parameters.append(query)
@@ -156,10 +162,8 @@ class OperationSchema(AutoSchema):
             responses[declared.status, text] = OpenApiResponse(OpenApiTypes.STR, declared.summary)
         for other, record in declared.other_responses.items():
             responses[other] = OpenApiResponse(record, declared.summary)
-        if declared.conditional:
-            responses[304] = OpenApiResponse(
-                None, "The answer has not changed since `If-None-Match`."
-            )
+        if declared.has_etag(self.method):
+            responses[304] = OpenApiResponse(None)  # `complete_operation` replaces it
         path, is_list = self.path.removeprefix(PREFIX), self.view.action == "list"
         codes = codes_of(declared, self.method, path, is_list=is_list)
         for refusal, names in by_status(codes).items():
@@ -190,6 +194,7 @@ def complete_document(result: Any, generator: Any, request: Any, public: bool) -
         for status, codes in USUAL.items()
         if f"Error{status}" in used
     }
+    components["responses"]["NotModified"] = NOT_MODIFIED
     components["examples"] = error_examples([result["paths"], components["responses"]])
     components["headers"] = HEADERS
     return rewritten(result, simplified)
@@ -205,7 +210,7 @@ def complete_operation(method: str, operation: dict[str, Any]) -> None:
     for status, response in responses.items():
         schema = response.get("content", {}).get("application/json", {}).get("schema")
         if status == "304":
-            response["headers"] = ETAG
+            responses[status] = {"$ref": "#/components/responses/NotModified"}
         elif status.startswith("2"):
             own = {"get": IGNORED_PARAMETERS, "post": REPLAYED}
             if "304" in responses:
@@ -337,6 +342,17 @@ def document() -> dict[str, Any]:
 def text() -> bytes:
     """The document as JSON, built once per process."""
     return json.dumps(document())
+
+
+@cache
+def text_as_gzip() -> bytes:
+    return pack(text(), level=9)
+
+
+@cache
+def etag() -> str:
+    """The ETag of `text`."""
+    return etag_of(text())
 
 
 # The names of operations: a verb, the owner if there is one, and the resource.

@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.core.access import Level
+from apps.core.conditional import NO_STORE
 from apps.core.query import QuerySerializer
 from apps.core.serializers import RecordSerializer, RequestSerializer
 
@@ -41,21 +42,27 @@ class Operation:
     """Records by status, for statuses besides `status` that have a record instead of ErrorBody."""
     errors: tuple[str, ...] = ()
     """The codes of its own refusals, besides those that follow from the rest (`refusals.py`)."""
-    conditional: bool = False
-    """Whether it answers 304 if `If-None-Match` has the ETag of its answer."""
+    is_secret: bool = False
+    """Whether the answers of a read contain a secret: nothing caches or compresses them."""
     summary: str = ""
     description: str = ""
 
     def __call__(self, method: Method) -> Handler:
         @wraps(method)
         def run(view: Any, request: Request, *_: Any, **__: Any) -> HttpResponseBase:
-            answer = view.respond(lambda: _response(method(view), self.status))
-            return cast("HttpResponseBase", answer)
+            answer: HttpResponseBase = view.respond(lambda: _response(method(view), self.status))
+            if self.is_secret:
+                answer["Cache-Control"] = NO_STORE
+            return answer
 
         summary, _, rest = (method.__doc__ or "").strip().partition("\n")
         declared = replace(self, summary=summary, description=" ".join(rest.split()))
         cast("Any", run).operation = declared
         return run
+
+    def has_etag(self, method: str) -> bool:
+        """Whether its answers have an ETag, and it answers 304 to `If-None-Match`."""
+        return method == "GET" and not self.is_secret and self.media_type != "text/event-stream"
 
 
 operation = Operation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -16,6 +16,7 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from apps.core.access import Level
+from apps.core.conditional import NO_STORE
 from apps.core.errors import Forbidden, Unavailable
 from apps.core.json import quoted
 from apps.core.lookup import Missing, get_or_missing
@@ -137,12 +138,19 @@ class EventViewSet(SelectionViewSet):
         null only on a page without a cursor and without events.
         """
         events = self.paginate(self.selection())
-        return self.get_paginated_response(event_records(events, self.base_url))
+        return self.answer(events, self.get_paginated_response)
 
     @operation(Level.NONE, response=EventRecord, errors=("forbidden",))
-    def retrieve(self) -> dict[str, Any]:
+    def retrieve(self) -> Response:
         """Read an event."""
-        return event_records([self.event], self.base_url)[0]
+        return self.answer([self.event], lambda records: Response(records[0]))
+
+    def answer(self, events: Sequence[EventRow], respond: Callable[[Any], Response]) -> Response:
+        """The answer with these events. The uuid of an invite is a secret."""
+        response = respond(event_records(events, self.base_url))
+        if any(event.target["kind"] == "invite" for event in events):
+            response["Cache-Control"] = NO_STORE
+        return response
 
 
 class TailViewSet(SelectionViewSet):

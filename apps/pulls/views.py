@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from apps.browse.downloads import TEXTS, text_response
 from apps.browse.serializers import commit_records, file_record, patched_record
 from apps.core.access import Level
-from apps.core.conditional import by_body, by_names
+from apps.core.conditional import by_names
 from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.pagination import PAGE_LIMIT, PagePagination
@@ -393,7 +393,7 @@ class PullVersionViewSet(ContentsViewSet):
         are not known yet, and without a target.
         """
         rows = self.paginate(versions.list_versions(self.pull))
-        return by_body(self.http_request, self.get_paginated_response(rows).data)
+        return self.get_paginated_response(rows)
 
 
 class PullCommitViewSet(ContentsViewSet):
@@ -417,7 +417,7 @@ class PullCommitViewSet(ContentsViewSet):
         truncated = len(commits) < count
         paginator.set_properties(version, commit_count=count, commits_truncated=truncated)
         records = commit_records(page, self.repo, self.principal, self.base_url)
-        return by_body(self.http_request, self.get_paginated_response(records).data)
+        return self.get_paginated_response(records)
 
 
 class PullFileViewSet(ContentsViewSet):

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from django.http import Http404, HttpResponse, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
 from django.utils.cache import patch_cache_control
-from django.views.decorators.gzip import gzip_page
 
 from apps.accounts.access import UserAccess, open_user
 from apps.core.access import Level
@@ -24,7 +24,7 @@ from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.repos.queries import list_repos
 from apps.site.limits import BY_ADDRESS, throttle_page, throttle_reading
 from apps.teams.access import TeamAccess, open_team
-from apps.web.responses import PageRequest, ask_to_sign_in, render_error, set_cookie
+from apps.web.responses import PageRequest, ask_to_sign_in, is_secret, render_error, set_cookie
 
 View = Callable[..., HttpResponseBase]
 AnyAccess = RepoAccess | TeamAccess | UserAccess
@@ -33,6 +33,8 @@ FORM = ("GET", "POST")
 POST = ("POST",)
 SENT = "sent"
 """The cookie with the path of the form that was just accepted; the next page deletes it."""
+GZIP = GZipMiddleware(lambda _: HttpResponse())
+"""Called for single responses. Its padding of random length hides the exact sizes of pages."""
 
 
 class PageOptions(TypedDict, total=False):
@@ -65,12 +67,13 @@ def page(needs: Level, **options: Unpack[PageOptions]) -> Callable[[View], View]
             if not response.has_header("Cache-Control"):
                 forbid_caching(request, response)
             mark_form_as_sent(request, response)
+            if options.get("is_compressed", True) and not is_secret(response):
+                GZIP.process_response(request, response)
             return response
 
-        compressed: View = gzip_page(run) if options.get("is_compressed", True) else run
-        declared: Any = compressed  # its attributes are for tests and `errors.csrf_failure`
+        declared: Any = run  # its attributes are for tests and `errors.csrf_failure`
         declared.page, declared.methods, declared.throttle = needs, methods, throttle
-        return compressed
+        return run
 
     return declare
 

@@ -50,6 +50,8 @@ TOO_MANY_PAGES = (
 TOO_MANY_FROM_ADDRESS = "Too many attempts came from your address in a short time."
 GONE = (403, 404, 409)
 """Errors of a form whose resource or access has changed while somebody was writing."""
+ORIGIN_ONLY = "strict-origin"
+"""The Referrer-Policy of pages with a secret."""
 NOT_TYPED = {"csrfmiddlewaretoken", "next", "invite", "token", "password", "again", "current"}
 """Fields that `typed_values` leaves out: tokens, links and passwords."""
 HIDDEN_FIELDS = {"expected_head_sha", "preview"}
@@ -125,13 +127,19 @@ def safe_path(path: str) -> str:
 
 
 def keep_secret(response: HttpResponse) -> HttpResponse:
-    """Keep a page with a secret in its address or text out of caches and `Referer` headers.
+    """Keep a page with a secret in its address or text out of caches and `Referer` headers. It is
+    not compressed either.
 
     Not by `no-referrer`: browsers then send `Origin: null`, which the CSRF check rejects.
     """
     response["Cache-Control"] = "no-store"
-    response["Referrer-Policy"] = "strict-origin"
+    response["Referrer-Policy"] = ORIGIN_ONLY
     return response
+
+
+def is_secret(response: HttpResponseBase) -> bool:
+    """Whether `keep_secret` has had this response."""
+    return response.get("Referrer-Policy") == ORIGIN_ONLY
 
 
 def set_cookie(

@@ -46,8 +46,9 @@ def example(path: str) -> str:
     return re.sub(r"\{\w+\}", lambda found: EXAMPLES[found[0]], path)
 
 
-def send(method: str, path: str, api: Api) -> Answer:
-    return Answer(plain_client().generic(method, PREFIX + path, headers=api.headers))
+def send(method: str, path: str, api: Api, headers: dict[str, str] | None = None) -> Answer:
+    sent = api.headers | (headers or {})
+    return Answer(plain_client().generic(method, PREFIX + path, headers=sent))
 
 
 @pytest.mark.parametrize("path", BY_PATH)
@@ -86,6 +87,30 @@ def test_head_is_get_without_its_body(one: Routed, sample, db):
         get = send("GET", path, api)
         assert head.status == get.status
         assert head.header("Content-Type") == get.header("Content-Type")
+
+
+@pytest.mark.parametrize("one", READS, ids=str)
+def test_every_read_has_an_etag_if_the_document_says_so(one: Routed, sample, db):
+    api = sample.api("sam")
+    path = example(one.path) + ("?scope=inbox" if "events" in one.path else "")
+    head = send("HEAD", path, api)
+    if head.status != 200:
+        assert "ETag" not in head.response and head.header("Cache-Control") == "no-store"
+        return
+    if "304" not in one.described["responses"]:
+        assert "ETag" not in head.response
+        return
+    if "ETag" not in head.response:
+        assert one.path.endswith("/archive"), "only some formats of archives never change"
+        return
+    tag, private = head.header("ETag"), head.header("Cache-Control").split(", ")
+    assert {"private", "no-cache"} <= {*private} and "Accept-Encoding" in head.header("Vary")
+    for method in ("GET", "HEAD"):
+        again = send(method, path, api, {"If-None-Match": f'"other", {tag}'})
+        assert (again.status, again.response.content) == (304, b"")
+        for name in ("ETag", "Cache-Control", "Vary"):
+            assert again.header(name) == head.header(name)
+        assert "Content-Type" not in again.response
 
 
 @pytest.mark.parametrize(

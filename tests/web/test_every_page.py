@@ -23,7 +23,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import path as route
 from django.urls import resolve
 
+from apps.accounts.models import Invite
 from apps.accounts.principal import ANONYMOUS
+from apps.accounts.proofs import address_proof, reset_proof, unsubscribe_proof
 from apps.core.access import Level
 from apps.core.errors import NotFound
 from apps.core.requests import DAY
@@ -118,13 +120,43 @@ def test_the_policy_is_the_strict_one_and_the_admin_keeps_its_own(visit, sam):
     assert "'unsafe-inline'" in admin and "script-src 'self';" in admin
 
 
-@pytest.mark.parametrize("path", ["/", "/settings/tokens"])
+@pytest.mark.parametrize("path", ["/", "/settings/appearance"])
 def test_pages_are_private_to_one_person_and_small(visit, ada, path):
     person = visit(ada)
     answer = person.get(path)
     assert answer.header("Cache-Control") in {"private, no-cache", "no-store"}
     compressed = person.client.get(path, headers={"accept-encoding": "gzip"})
     assert compressed.headers["Content-Encoding"] == "gzip" and len(compressed.content) < 4000
+
+
+def test_a_page_with_a_secret_is_not_compressed(visit, ada, sam):
+    """A text from the address or the form, in the same compressed page, would help to guess it."""
+    visit(sam).post("/settings/invites", email="zoe@example.org", expires_at="30 days")
+    invite = Invite.objects.get().uuid
+    person, staff, nobody = visit(ada), visit(sam), visit()
+    gzip_too = {"accept-encoding": "gzip"}
+    for client, path in (
+        (nobody, f"/signup?invite={invite}"),
+        (nobody, f"/signin?next=/settings/email?token={invite}"),
+        (nobody, f"/reset/new?token={reset_proof(ada)}"),
+        (person, f"/settings/email?token={address_proof(ada, 'new@example.org')}"),
+        (nobody, f"/unsubscribe?token={unsubscribe_proof(ada)}"),
+        (staff, "/settings/invites"),
+        (staff, f"/settings/invites/{invite}/delete"),
+    ):
+        response = client.client.get(path, headers=gzip_too)
+        assert response.status_code == 200 and "Content-Encoding" not in response, path
+    new = {"name": "laptop", "expires_at": "90 days"}
+    made = person.client.post("/settings/tokens", new, headers=gzip_too | SAME_ORIGIN)
+    assert made.status_code == 201 and "Content-Encoding" not in made
+
+
+def test_a_page_with_a_form_is_never_the_same_and_has_no_etag(visit, ada):
+    """Its CSRF token is masked anew each time."""
+    person = visit(ada)
+    first, second = person.get("/settings"), person.get("/settings")
+    assert first.value("csrfmiddlewaretoken") != second.value("csrfmiddlewaretoken")
+    assert "ETag" not in first.response.headers
 
 
 def test_browsers_store_no_page_of_somebody_who_is_signed_in(visit, ada, make):
