@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import F
 from django.utils import timezone
 
 from apps.core.access import Person
 from apps.events import wake
-from apps.events.kinds import PRIORITY, Kind, PingKind
-from apps.events.models import Event, Ping, PingMail
+from apps.events.kinds import ACTIVITY, PRIORITY, Kind, PingKind
+from apps.events.models import ActivityCount, Event, Ping, PingMail
 
 # The PostgreSQL advisory lock that all writers of events take: "ghevents" as a 64-bit integer.
 ORDER_LOCK = int.from_bytes(b"ghevents")
@@ -100,6 +102,7 @@ def record(
     _take_order_lock()
     event = _row(Change(kind, actor, about, data or {}))
     event.save(force_insert=True)
+    count_events([event])
     _ping(event, pings)
     wake.notify_on_commit()
 
@@ -107,8 +110,30 @@ def record(
 def record_all(changes: Sequence[Change]) -> None:
     """Write the events of many changes in this order, in few statements; see `record`."""
     _take_order_lock()
-    Event.objects.bulk_create(map(_row, changes), batch_size=BATCH_SIZE)
+    count_events(Event.objects.bulk_create(map(_row, changes), batch_size=BATCH_SIZE))
     wake.notify_on_commit()
+
+
+def count_events(events: Iterable[Event]) -> None:
+    """Add new events to the counts of activity: a statement for each count, two for a new one.
+
+    The order lock keeps concurrent writers from creating the same count.
+    """
+    added = Counter(
+        (
+            event.actor_id,
+            event.created_at.date(),
+            event.repo_id,
+            event.kind,
+            event.team_id,
+        )
+        for event in events
+        if event.kind in ACTIVITY
+    )
+    for (actor, date, repo, kind, team), count in added.items():
+        values = {"actor_id": actor, "date": date, "repo_id": repo, "kind": kind}
+        if not ActivityCount.objects.filter(**values).update(count=F("count") + count):
+            ActivityCount.objects.create(**values, team_id=team, count=count)
 
 
 def _ping(event: Event, pings: Iterable[Pinged]) -> None:
