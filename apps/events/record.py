@@ -9,18 +9,23 @@ from typing import Any, Protocol, TypeAlias
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import F
 from django.utils import timezone
 
 from apps.core.access import Person
 from apps.events import wake
 from apps.events.kinds import ACTIVITY, PRIORITY, Kind, PingKind
-from apps.events.models import ActivityCount, Event, Ping, PingMail
+from apps.events.models import Event, Ping, PingMail
 
 # The PostgreSQL advisory lock that all writers of events take: "ghevents" as a 64-bit integer.
 ORDER_LOCK = int.from_bytes(b"ghevents")
 BATCH_SIZE = 500
 """Maximum number of events that one statement writes."""
+
+ADD_COUNT = """
+    INSERT INTO events_activitycount AS stored (actor_id, date, repo_id, kind, team_id, count)
+    VALUES (%s, %s, %s, %s, %s, %s)
+    ON CONFLICT (actor_id, date, repo_id, kind) DO UPDATE SET count = stored.count + excluded.count
+"""
 
 
 @dataclass(frozen=True)
@@ -115,14 +120,11 @@ def record_all(changes: Sequence[Change]) -> None:
 
 
 def count_events(events: Iterable[Event]) -> None:
-    """Add new events to the counts of activity: a statement for each count, two for a new one.
-
-    The order lock keeps concurrent writers from creating the same count.
-    """
+    """Add new events to the counts of activity; one statement for each count."""
     added = Counter(
         (
             event.actor_id,
-            event.created_at.date(),
+            event.created_at.date().isoformat(),
             event.repo_id,
             event.kind,
             event.team_id,
@@ -130,10 +132,9 @@ def count_events(events: Iterable[Event]) -> None:
         for event in events
         if event.kind in ACTIVITY
     )
-    for (actor, date, repo, kind, team), count in added.items():
-        values = {"actor_id": actor, "date": date, "repo_id": repo, "kind": kind}
-        if not ActivityCount.objects.filter(**values).update(count=F("count") + count):
-            ActivityCount.objects.create(**values, team_id=team, count=count)
+    with connection.cursor() as cursor:
+        for values, count in added.items():
+            cursor.execute(ADD_COUNT, (*values, count))
 
 
 def _ping(event: Event, pings: Iterable[Pinged]) -> None:

@@ -103,7 +103,9 @@ def test_activity_is_read_along_an_index_however_many_events_there_are(
         cursor.execute("ANALYZE")
     for path, index in (("/users/bob", "activity_once"), ("/teams/acme", "activity_team")):
         plan = plan_of(api(alice), path)
-        assert "SCAN events_activitycount" not in plan and "Seq Scan on events_act" not in plan, plan
+        assert "SCAN events_activitycount" not in plan and "Seq Scan on events_act" not in plan, (
+            plan
+        )
         assert "events_event" not in plan and (connection.vendor == "sqlite" or index in plan), plan
 
 
@@ -140,3 +142,11 @@ def test_events_from_before_there_were_counts_are_counted(api, make, acme, alice
     of_night = (bob.pk, night.date(), repo.pk, Kind.PULL_CREATED, acme.pk, 1)
     assert len(before) == 4
     assert {*ActivityCount.objects.values_list(*names)} == {*before, of_night}
+
+
+def test_each_event_of_a_day_is_added_to_one_count(make, team_repo, bob):
+    thread = make.thread(team_repo, by=bob)
+    make.reply(thread, by=bob)
+    record_all([Change(Kind.REPLY_CREATED, bob, thread)] * 3)
+    counts = ActivityCount.objects.order_by("count").values_list("kind", "count")
+    assert [*counts] == [("thread-created", 1), ("reply-created", 4)]
