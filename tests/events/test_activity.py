@@ -56,8 +56,8 @@ def test_every_sort_of_work_counts_and_nothing_else(api, make, acme, team_repo, 
     pull = make.pull(team_repo, by=bob)
     make.reply(thread, by=bob)
     make.review(pull, by=alice)
-    for kind in ("branch-pushed", "branch-created", "tag-created", "pull-merged"):
-        record(Kind(kind), actor=bob, about=pull)
+    for kind in (Kind.BRANCH_PUSHED, Kind.BRANCH_CREATED, Kind.TAG_CREATED, Kind.PULL_MERGED):
+        record(kind, actor=bob, about=pull)
     bobs = {"pulls_created": 1, "pulls_merged": 1, "pushes": 2} | dict.fromkeys(
         ("threads_created", "replies_created"), 1
     )
