@@ -42,3 +42,34 @@ def test_a_token_is_found_by_its_whole_name_whatever_its_case(api, alice, place)
 
     assert [found(text) for text in ("ÜBER (FLUSS)", "über (fluss)", "tests")] == [1, 1, 1]
     assert [found(text) for text in ("ÜBER (FLUSS", "ÜBER .FLUSS.", "ber (Fluss)")] == [0, 0, 0]
+
+
+def test_the_shortest_texts_are_found_in_titles_of_all_repositories(api, make, team_repo, alice):
+    titles = ["C++ or C?", "Über a_b", "日本語", "100% 'a\\b'", "{a,b}"]
+    for title in titles:
+        make.thread(team_repo, by=alice, title=title)
+
+    def found(text: str) -> list[str]:
+        rows = api(alice).get(f"/threads?search={quote(text)}").gives()["results"]
+        return sorted(row["title"] for row in rows)
+
+    texts = [
+        "c",
+        "+",
+        "ü",
+        "本",
+        "%",
+        "'",
+        "\\",
+        "_",
+        "c+",
+        "++",
+        "+c",
+        " o",
+        "ÜB",
+        "日本",
+        "a\\",
+        "{a",
+    ]
+    for text in [*texts, ",b", "0%", "c++", "a_b", "本語", "'a\\", "a,b", "zz", "q", "语"]:
+        assert found(text) == sorted(one for one in titles if text.upper() in one.upper()), text

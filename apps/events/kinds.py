@@ -166,6 +166,18 @@ class Kind(DescribedKind):
     )
 
 
+ACTIVITY = {
+    Kind.PULL_CREATED: "pulls_created",
+    Kind.PULL_MERGED: "pulls_merged",
+    Kind.REVIEW_CREATED: "reviews_created",
+    Kind.THREAD_CREATED: "threads_created",
+    Kind.REPLY_CREATED: "replies_created",
+    Kind.BRANCH_CREATED: "pushes",
+    Kind.BRANCH_PUSHED: "pushes",
+}
+"""The kinds of events that count as activity, and the total in which each counts."""
+
+
 class PingKind(DescribedKind):
     """The reasons to ping a person, who is `you` in the phrase. The first reason takes priority."""
 

@@ -172,12 +172,42 @@ class Event(models.Model):
             models.Index(fields=["actor", "id"], name="event_actor"),
             models.Index(fields=["private_to", "id"], name="event_private"),
             models.Index(fields=["site", "id"], name="event_site"),
-            models.Index(fields=["team_id", "created_at"], name="event_team_time"),
-            models.Index(fields=["actor", "created_at"], name="event_actor_time"),
         ]
 
     def __str__(self) -> str:
         return f"event {self.pk} {self.kind}"
+
+
+class ActivityCount(models.Model):
+    """The number of events of a kind by one actor in a repository on a day (UTC).
+
+    Counting the events themselves would read each of them.
+    """
+
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="+",
+        db_index=False,  # `activity_once` begins with it
+    )
+    date = models.DateField()
+    repo_id = models.BigIntegerField()
+    kind = models.CharField(max_length=40)
+    team_id = models.BigIntegerField(null=True)
+    """The team of the repository."""
+    count = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["actor", "date", "repo_id", "kind"], name="activity_once"
+            ),
+        ]
+        indexes = [models.Index(fields=["team_id", "date"], name="activity_team")]
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.kind} on {self.date}"
 
 
 class PingQuerySet(models.QuerySet["Ping"]):

@@ -7,28 +7,24 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Count, Func, QuerySet, Value
+from django.db.models import QuerySet, Sum
 from django.db.models.expressions import RawSQL
-from django.db.models.functions import TruncDate
 
 from apps.core.access import Principal
-from apps.events.kinds import Kind
-from apps.events.models import Event, EventRow, Key, Ping, PingQuerySet
+from apps.events.models import (
+    ActivityCount,
+    Event,
+    EventRow,
+    Key,
+    Ping,
+    PingQuerySet,
+    event_scope_type,
+)
 
 NEWEST = """SELECT id FROM (
     SELECT id FROM events_event WHERE {} = %s AND id < %s ORDER BY id DESC LIMIT %s
 ) AS newest"""
 """Selects the newest ids of one key, along its index."""
-ACTIVITY = {
-    Kind.PULL_CREATED: "pulls_created",
-    Kind.PULL_MERGED: "pulls_merged",
-    Kind.REVIEW_CREATED: "reviews_created",
-    Kind.THREAD_CREATED: "threads_created",
-    Kind.REPLY_CREATED: "replies_created",
-    Kind.BRANCH_CREATED: "pushes",
-    Kind.BRANCH_PUSHED: "pushes",
-}
-"""The kinds of events that count as activity, and the total in which each counts."""
 
 
 class PingRow(NamedTuple):
@@ -75,22 +71,9 @@ def newest_events(keys: Iterable[Key], *, before: int, size: int) -> list[EventR
     return events.order_by("-id")[:size].rows()
 
 
-class UtcDate(TruncDate):
-    """The date of a moment in UTC.
-
-    On SQLite it is the beginning of the stored text: `TruncDate` would call a Python function for
-    each row, which takes most of the time.
-    """
-
-    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        return Func(*self.get_source_expressions(), Value(1), Value(10), function="SUBSTR").as_sql(
-            compiler, connection, **context
-        )
-
-
 def count_activity(key: Key, viewer: Principal, since: dt.date) -> QuerySet[Any, Any]:
     """Date, kind and number of the events of activity that the viewer may read, since a date."""
-    begin = dt.datetime.combine(since, dt.time.min, dt.UTC)
-    rows = Event.objects.of(key).filter(created_at__gte=begin, kind__in=ACTIVITY)
-    by_date = rows.visible_to(viewer).annotate(date=UtcDate("created_at", tzinfo=dt.UTC))
-    return by_date.order_by().values_list("date", "kind").annotate(count=Count("id"))
+    readable = event_scope_type("repo").readable(viewer)
+    counts = ActivityCount.objects.filter((key.column, key.value), date__gte=since)
+    by_date = counts.filter(repo_id__in=readable).values_list("date", "kind")
+    return by_date.annotate(total=Sum("count"))

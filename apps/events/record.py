@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -12,13 +13,19 @@ from django.utils import timezone
 
 from apps.core.access import Person
 from apps.events import wake
-from apps.events.kinds import PRIORITY, Kind, PingKind
+from apps.events.kinds import ACTIVITY, PRIORITY, Kind, PingKind
 from apps.events.models import Event, Ping, PingMail
 
 # The PostgreSQL advisory lock that all writers of events take: "ghevents" as a 64-bit integer.
 ORDER_LOCK = int.from_bytes(b"ghevents")
 BATCH_SIZE = 500
 """Maximum number of events that one statement writes."""
+
+ADD_COUNT = """
+    INSERT INTO events_activitycount AS stored (actor_id, date, repo_id, kind, team_id, count)
+    VALUES (%s, %s, %s, %s, %s, %s)
+    ON CONFLICT (actor_id, date, repo_id, kind) DO UPDATE SET count = stored.count + excluded.count
+"""
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,7 @@ def record(
     _take_order_lock()
     event = _row(Change(kind, actor, about, data or {}))
     event.save(force_insert=True)
+    count_events([event])
     _ping(event, pings)
     wake.notify_on_commit()
 
@@ -107,8 +115,26 @@ def record(
 def record_all(changes: Sequence[Change]) -> None:
     """Write the events of many changes in this order, in few statements; see `record`."""
     _take_order_lock()
-    Event.objects.bulk_create(map(_row, changes), batch_size=BATCH_SIZE)
+    count_events(Event.objects.bulk_create(map(_row, changes), batch_size=BATCH_SIZE))
     wake.notify_on_commit()
+
+
+def count_events(events: Iterable[Event]) -> None:
+    """Add new events to the counts of activity; one statement for each count."""
+    added = Counter(
+        (
+            event.actor_id,
+            event.created_at.date().isoformat(),
+            event.repo_id,
+            event.kind,
+            event.team_id,
+        )
+        for event in events
+        if event.kind in ACTIVITY
+    )
+    with connection.cursor() as cursor:
+        for values, count in added.items():
+            cursor.execute(ADD_COUNT, (*values, count))
 
 
 def _ping(event: Event, pings: Iterable[Pinged]) -> None:

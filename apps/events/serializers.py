@@ -13,9 +13,9 @@ from rest_framework import serializers
 from apps.core.access import Principal
 from apps.core.serializers import RecordSerializer, TimestampField
 from apps.core.slugs import PREFIX
-from apps.events.kinds import PingKind
+from apps.events.kinds import ACTIVITY, PingKind
 from apps.events.models import EventRow, Key
-from apps.events.queries import ACTIVITY, PingRow, count_activity
+from apps.events.queries import PingRow, count_activity
 from apps.events.scopes import Names
 
 DAYS = 90

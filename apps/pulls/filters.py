@@ -12,7 +12,7 @@ from apps.core.filters import (
     TextFilter,
     WordsFilter,
 )
-from apps.core.search import holds
+from apps.core.search import title_holds
 from apps.pulls import rules
 from apps.pulls.models import MIRROR, PullQuerySet, PullStatus, Review
 from apps.pulls.queries import awaiting_review_from
@@ -60,4 +60,4 @@ class CrossRepoPullFilterSet(StrictFilterSet):
         return rows.filter(status__in=sorted({*words}), thread__status__in=thread_statuses)
 
     def by_title(self, rows: PullQuerySet, name: str, text: str) -> PullQuerySet:
-        return rows.filter(holds("thread__title", text))
+        return rows.filter(title_holds("thread__title", text))

@@ -13,7 +13,7 @@ from apps.core.filters import (
     WordFilter,
     WordsFilter,
 )
-from apps.core.search import holds
+from apps.core.search import title_holds
 from apps.threads import rules
 from apps.threads.models import Priority, ThreadQuerySet, ThreadStatus, thread_ids_of
 
@@ -53,4 +53,4 @@ class CrossRepoThreadFilterSet(AnyThreadFilterSet):
     search = TextFilter("Part of a title, ignoring case.", method="by_title")
 
     def by_title(self, rows: ThreadQuerySet, name: str, text: str) -> ThreadQuerySet:
-        return rows.filter(holds("title", text))
+        return rows.filter(title_holds("title", text))

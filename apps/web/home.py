@@ -62,9 +62,10 @@ def home(request: PageRequest) -> HttpResponse:
     if not request.principal.is_signed_in:
         return welcome(request)
     principal = request.principal
-    repos = [*with_open_pulls(list_own_repos(principal))[:MOST_REPOS]]
+    repos = list_own_repos(principal)
     teams = [*list_teams(principal)[:MOST_TEAMS]]
-    keys = scope_keys(principal, teams, repos)
+    own = repos.filter(owner_user=principal.user.pk)[:MOST_REPOS]
+    keys = scope_keys(principal, teams, own)
     events = newest_events(keys.values(), before=PAST_ALL, size=EVENTS)
     unread = [*ping_values(list_pings(principal, unread=True))[: MOST_COUNTED + 1]]
     pings = [ping_row(row) for row in unread[:MOST_PINGS]]
@@ -79,7 +80,7 @@ def home(request: PageRequest) -> HttpResponse:
         yours=yours[:SHOWN],
         yours_count=len(yours),
         others=others[:SHOWN],
-        repos=repos[:REPOS],
+        repos=[*with_open_pulls(repos)[:REPOS]],
         teams=teams,
         feed=feed_context(feed_records, keys),
         graph=graph(activity_record({}, Key("actor_id", principal.user.pk), principal)),

@@ -15,7 +15,7 @@ from apps.git.history import find_commits
 from apps.repos import commits
 from apps.repos.models import CommitSearch, NamedCommit
 from apps.repos.pushes import reconcile
-from apps.threads.models import Reply
+from apps.threads.models import Reply, Thread
 from tests.migrations import as_of
 from tests.races import Aside
 from tests.server import PATIENCE
@@ -176,3 +176,21 @@ def test_texts_from_before_are_looked_through_as_well(make, team_repo, alice):
     assert [*names] == [f"{number}f2e3d4c" for number in (1, 2, 3, 4, 5)]
     assert CommitSearch.objects.get().repo == team_repo
     assert commits.find_next_commits()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_older_texts_the_first_fifty_names_each_are_noted_once(make, team_repo, alice, bob):
+    own = make.repo(bob, by=bob)
+    texts = [[f"{number:07x}" for number in range(40 * n, 40 * n + 60)] for n in range(16)]
+    for names in texts:
+        make.thread(team_repo, by=alice, body=" ".join([*names[:5], *names]))
+    make.thread(own, by=bob, body=" ".join(texts[0][:3]))
+    Thread.objects.filter(pk__in=team_repo.threads.values("pk")[3:9]).update(html_version=0)
+    with as_of("pulls", "0009_body_html"):
+        NamedCommit.objects.all().delete()
+        CommitSearch.objects.all().delete()
+    pairs = NamedCommit.objects.filter(sha="").values_list("repo", "name")
+    noted = {(team_repo.pk, name) for names in texts for name in names[:50]}
+    noted |= {(own.pk, name) for name in texts[0][:3]}
+    assert (len(noted), {*pairs}) == (653, noted)
+    assert {*CommitSearch.objects.values_list("repo", flat=True)} == {team_repo.pk, own.pk}

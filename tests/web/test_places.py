@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from apps.events.models import Event
+from apps.events.models import ActivityCount, Event
 from apps.repos.models import Visibility
 from apps.teams.access import access_to_team
 from apps.teams.actions import update_team
@@ -227,7 +227,7 @@ def test_a_person_is_drawn_with_what_they_did(visit, make, team_repo, alice, bob
     page = visit(bob).get("/users/alice").gives()
     assert page.html.count("h3v") == 90 and "1 thread" in page.text
     assert re.search(r'role="img" aria-label="Events per day, .*; 1 in all, most 1 on', page.html)
-    Event.objects.all().delete()
+    ActivityCount.objects.all().delete()
     assert "0 in all" in visit(bob).get("/users/alice").html
 
 

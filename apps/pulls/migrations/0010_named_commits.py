@@ -1,4 +1,5 @@
 import re
+from itertools import islice
 
 from django.db import migrations
 from django.db.models import Q
@@ -11,10 +12,24 @@ MOST = 50
 """Names of one text that become links."""
 
 
+INSERT = "INSERT INTO repos_namedcommit (repo_id, name, sha) VALUES {} ON CONFLICT DO NOTHING"
+BATCH_SIZE = 400
+"""Names in one statement, which SQLite allows 999 parameters."""
+
+
 def note_commits(apps, schema_editor):
     """Note what may name commits in the texts that there are; the worker asks git which it has."""
-    named = apps.get_model("repos", "NamedCommit").objects
-    repos = set()
+    repos, names = set(), names_of_texts(apps)
+    with schema_editor.connection.cursor() as cursor:
+        while batch := [*islice(names, BATCH_SIZE)]:
+            cursor.execute(INSERT.format(", ".join(["(%s, %s, '')"] * len(batch))), sum(batch, ()))
+            repos.update(repo_id for repo_id, _ in batch)
+    searches = apps.get_model("repos", "CommitSearch").objects
+    searches.bulk_create([searches.model(repo_id=pk) for pk in repos], ignore_conflicts=True)
+
+
+def names_of_texts(apps):
+    """The repository and each name of all texts."""
     for app, model, repo in (
         ("threads", "Thread", "repo"),
         ("threads", "Reply", "thread__repo"),
@@ -26,12 +41,7 @@ def note_commits(apps, schema_editor):
         values = texts.values_list(repo, "html_version", "body_html", "body")
         for repo_id, version, html, body in values.iterator():
             found = COMMIT.findall(html) if version else WORD.findall(body)
-            names = [*dict.fromkeys(found)][:MOST]
-            rows = [named.model(repo_id=repo_id, name=name) for name in names]
-            named.bulk_create(rows, ignore_conflicts=True)
-            repos.update([repo_id] if names else [])
-    searches = apps.get_model("repos", "CommitSearch").objects
-    searches.bulk_create([searches.model(repo_id=pk) for pk in repos], ignore_conflicts=True)
+            yield from ((repo_id, name) for name in [*dict.fromkeys(found)][:MOST])
 
 
 class Migration(migrations.Migration):

@@ -1,0 +1,46 @@
+"""Activity is counted by day when events are written: counting events reads each of them."""
+
+import django.db.models.deletion
+from django.conf import settings
+from django.db import migrations, models
+
+DATES = {"postgresql": "DATE(created_at AT TIME ZONE 'UTC')", "sqlite": "DATE(created_at)"}
+COUNT = """
+    INSERT INTO events_activitycount (actor_id, date, repo_id, kind, team_id, count)
+    SELECT actor_id, {} AS day, repo_id, kind, MAX(team_id), COUNT(*) FROM events_event
+    WHERE repo_id IS NOT NULL AND kind IN ('pull-created', 'pull-merged', 'review-created', 'thread-created',
+        'reply-created', 'branch-created', 'branch-pushed')
+    GROUP BY actor_id, day, repo_id, kind
+"""
+
+
+def count_events(apps, schema_editor):
+    schema_editor.execute(COUNT.format(DATES[schema_editor.connection.vendor]))
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("events", "0003_pings"),
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+    ]
+    operations = [
+        migrations.CreateModel(
+            name="ActivityCount",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("date", models.DateField()),
+                ("repo_id", models.BigIntegerField()),
+                ("kind", models.CharField(max_length=40)),
+                ("team_id", models.BigIntegerField(null=True)),
+                ("count", models.PositiveIntegerField()),
+                ("actor", models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                "indexes": [models.Index(fields=["team_id", "date"], name="activity_team")],
+                "constraints": [models.UniqueConstraint(fields=("actor", "date", "repo_id", "kind"), name="activity_once")],
+            },
+        ),
+        migrations.RemoveIndex(model_name="event", name="event_team_time"),
+        migrations.RemoveIndex(model_name="event", name="event_actor_time"),
+        migrations.RunPython(count_events, migrations.RunPython.noop),
+    ]
