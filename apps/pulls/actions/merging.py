@@ -17,7 +17,6 @@ from time import monotonic, sleep
 from typing import Any, TypeAlias
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from apps.core.access import Level
@@ -60,6 +59,12 @@ RETRY_AFTER_MAX = 20
 Tips: TypeAlias = tuple[str | None, str | None]
 """The head of the pull, and the tip of its target; None for a branch that does not exist."""
 OF_PULL = Statement(lambda: MergeAttempt.objects.filter(pull=Parameter("pull")))
+QUEUE = Statement(
+    lambda: MergeAttempt.objects.filter(
+        pull__repo=Parameter("repo"), pull__target_branch=Parameter("branch"), queued_at__isnull=False
+    ).values_list("pk", "queued_at", "leased_until", "push")
+)
+"""The merges into a branch that have entered its queue; also those whose lease has expired."""
 logger = logging.getLogger(__name__)
 
 
@@ -277,13 +282,13 @@ def _ahead(attempt: MergeAttempt) -> int:
     """The number of merges into the same target that are in progress, and are ahead in the queue or
     have stored their plan: a repeat may have an earlier place than a merge whose turn has come.
     """
-    pull, position = attempt.pull, attempt.queued_at
-    earlier = Q(queued_at__lt=position) | Q(queued_at=position, pk__lt=attempt.pk)
-    queue = MergeAttempt.objects.filter(
-        pull__repo=pull.repo_id, pull__target_branch=pull.target_branch
+    now, position = timezone.now(), (attempt.queued_at, attempt.pk)
+    return sum(
+        leased_until > now and pk != attempt.pk and (push is not None or (queued_at, pk) < position)
+        for pk, queued_at, leased_until, push in QUEUE.all(
+            repo=attempt.pull.repo_id, branch=attempt.pull.target_branch
+        )
     )
-    others = queue.filter(leased_until__gt=timezone.now(), queued_at__isnull=False)
-    return others.exclude(pk=attempt.pk).filter(earlier | Q(push__isnull=False)).count()
 
 
 def _plan_of_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> Plan:
