@@ -310,6 +310,12 @@ def shown_difference(
     }
 
 
+def cache_rows(difference: Difference) -> None:
+    """Cache the rows of the first page, as `shown_difference` reads them; the same errors."""
+    files = files_with_rows(changed_files(difference, 1, None), LINES_MAX)
+    read_rows(difference, files, ignore_space=False)
+
+
 def changed_files(difference: Difference, page: int, only_path: str | None) -> list[FileChange]:
     """The files of a page, or the one with this path; 404."""
     if only_path is None:
