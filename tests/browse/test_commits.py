@@ -122,7 +122,7 @@ def test_nothing_is_asked_again_while_the_head_stays(ask, api, repo, code, line,
     def read() -> tuple[int, list[Any]]:
         batch.end_idle()  # a git that stays would answer without being counted
         with costing() as cost:
-            answers = [client.get(page).gives().html for page in pages]
+            answers = [client.get(page).gives().text for page in pages]
             answers += [person.get(path).gives()["results"] for path in paths]
         return cost.git, answers
 
