@@ -2,8 +2,7 @@
 
     .venv/bin/python bench/browse.py [folder of the snapshot] [--kind=gunicorn] [--first-look]
 
-The two take turns; medians, and what the API takes beyond git. `--first-look`: only the first and
-the second look at a pull of 300 files after a push. See bench/README.md.
+Medians, in turns. `--first-look`: instead, a pull of 300 files after a push. See bench/README.md.
 """
 
 from __future__ import annotations

@@ -432,8 +432,8 @@ class PullVersion(models.Model):
     tries = models.PositiveSmallIntegerField(default=0)
     """How often git could not tell its contents."""
     changes_due_at = models.DateTimeField(null=True)
-    """When the worker caches its changes as pages and the API show them; while a worker does, the
-    end of its lease. Null if that is done, or the contents are not known."""
+    """When the worker caches its changes for their first reader; while a worker does, the end of
+    its lease. Null if that is done, or the contents are not known."""
 
     class Meta:
         constraints = [

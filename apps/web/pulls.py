@@ -334,9 +334,7 @@ def pull_header(access: RepoAccess, pull: Pull, tab: str) -> dict[str, Any]:
     }
 
 
-def difference_of(
-    version: PullVersion, since: PullVersion | None, throttle_key: str
-) -> Difference:
+def difference_of(version: PullVersion, since: PullVersion | None, throttle_key: str) -> Difference:
     """The changes of a version, or its difference to an earlier one; 422, 503."""
     repo = version.pull.repo
     counted: Sequence[PullVersion | FileChange] = [version]
