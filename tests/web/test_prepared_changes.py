@@ -65,7 +65,6 @@ def test_the_first_look_after_a_push_starts_no_git(visit, api, pull, push_head, 
         if word == "pushed":
             push_head(word)
         assert sum(work()) == 2 and due() == 0
-        person.get(f"{page}/commits").gives()  # asks git whether the pull can be merged
         with costing() as cost:
             views = [person.get(f"{page}/files{query}").gives() for query in ("", "?view=split")]
             for query in ("", "?patch=true", "?patch=true&per_page=100"):
