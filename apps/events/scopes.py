@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from apps.core.access import Principal
 from apps.core.errors import Forbidden, Invalid
 from apps.core.json import quoted
-from apps.core.statements import Parameter, Statement, parameters
+from apps.core.statements import Parameter, Statement, padded, parameters
 from apps.events.models import PINGED, Event, EventQuerySet, EventRow, Key, event_scope_type
 
 FORMS = (
@@ -97,7 +97,7 @@ class Selection:
     def _rows(
         self, key: Key, ids: tuple[int, int], size: int, newest_first: bool
     ) -> Iterable[EventRow]:
-        (after, before), kinds = ids, sorted(self.kinds)
+        (after, before), kinds = ids, padded(sorted(self.kinds))
         if key.is_personal:
             rows = _between(key, after, before, kinds, newest_first).visible_to(self.principal)
             return starmap(EventRow, rows.values_list(*EventRow._fields)[:size])
