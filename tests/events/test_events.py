@@ -121,12 +121,12 @@ def test_scopes_and_kinds_are_joined_and_narrow_each_other(api, alice, team_repo
 
 def test_requests_for_many_kinds_compile_few_queries(api, alice, acme):
     """A compiled query stays in memory, and clients choose the number of kinds."""
-    scopes._statement.cache_clear()
+    scopes.events_statement.cache_clear()
     kinds = "&kind=team-created"
     for number in range(33):
         assert len(api(alice).get(f"/events?scope=team:acme{kinds}").gives()["results"]) == 1
         kinds += f"&kind=k{number}"
-    assert scopes._statement.cache_info().currsize <= 7
+    assert scopes.events_statement.cache_info().currsize <= 7
 
 
 def test_an_event_that_matches_twice_is_listed_once(api, alice, team_repo):
