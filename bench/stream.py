@@ -1,8 +1,8 @@
-"""Time of an event to the last of many subscribers, compared with nchan (libnginx-mod-nchan).
+"""Time of an event to the last of many subscribers of `bin/serve`, compared with nginx's nchan.
 
     [DATABASE_URL=postgres://…] .venv/bin/python bench/stream.py [--deployed] [subscribers …]
 
-The server is that of `bin/serve`, or with `--deployed` one `asgi` worker. See bench/README.md.
+Debian: nginx-light, libnginx-mod-nchan. See bench/README.md.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from tests.house_rules import Source, dotted, imports, public_functions
 ROOT = Path(__file__).resolve().parent.parent
 
 PRIVATE_BUT_DOCUMENTED = {"_meta", "_state", "_db", "_default_manager", "_base_manager"}
-PRIVATE_BUT_DOCUMENTED |= {"_fields", "_make", "_replace", "_value_", "_exit"}
+PRIVATE_BUT_DOCUMENTED |= {"_fields", "_replace", "_value_", "_exit"}
 """Django and Python document these: of models, managers, namedtuples, enums and exit."""
 PRIVATE = re.compile(r"_[^_]")
 OWNERS = {"self", "cls", "super()"}

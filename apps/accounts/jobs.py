@@ -1,8 +1,12 @@
-"""E-mails about pings, for `settings.JOBS`. docs/pings.md says who gets them, and how often."""
+"""Jobs of accounts, for `settings.JOBS`: e-mails about pings, and expired sessions.
+
+docs/pings.md says who gets mail, and how often.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+from importlib import import_module
 from typing import Any
 from urllib.parse import urlencode
 
@@ -29,6 +33,12 @@ RETRY, DOUBLINGS = dt.timedelta(minutes=1), 7
 DROPPED_AFTER = dt.timedelta(days=1)
 MOST = 50
 """Most pings in one mail. If there are more, the mail says that."""
+
+
+def delete_expired_sessions(_: OnDone = lambda _: None) -> bool:
+    """Delete the rows of sessions that have expired; return False, as nothing is left to do."""
+    import_module(settings.SESSION_ENGINE).SessionStore.clear_expired()
+    return False
 
 
 def send_next_ping_mail(on_done: OnDone = lambda _: None) -> bool:

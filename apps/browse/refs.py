@@ -32,7 +32,7 @@ def list_branches(repo: int | Parameter) -> QuerySet[Any, Any]:
     return Ref.objects.filter(repo=repo).branches().in_order("name").rows()
 
 
-BY_NAME = Statement(lambda: list_branches(Parameter("repo")), RefRow._make)
+BY_NAME = Statement(lambda: list_branches(Parameter("repo")), RefRow)
 
 
 def list_tags(repo: Repo) -> QuerySet[Any, Any]:

@@ -168,7 +168,7 @@ def _accounts(count: int) -> Statement:
         people = User.objects.filter(is_active=True, email_key__in=parameters("keys", count))
         return people.values_list(*Account._fields)
 
-    return Statement(rows, Account._make)
+    return Statement(rows, Account)
 
 
 def _people_of(

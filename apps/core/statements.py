@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import starmap
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connections, models
@@ -51,14 +52,14 @@ class Statement:
 
     `Statement(lambda: Team.objects.filter(slug=Parameter("slug")))` is executed by
     `first(slug="acme")`. The database gets the values unchanged: integers, strings, None. The
-    queryset is created on first use, when all models are loaded. `row` makes a row of the values
-    that `values_list` selects; without it a row is a tuple.
+    queryset is created on first use, when all models are loaded. `row` is called with the values
+    that `values_list` selects; without it a row is a tuple of them.
     """
 
     def __init__(
         self,
         queryset: Callable[[], QuerySet[Any, Any]],
-        row: Callable[[Sequence[Any]], Any] = tuple,
+        row: Callable[..., Any] | None = None,
     ) -> None:
         self.queryset, self.row = queryset, row
 
@@ -110,7 +111,9 @@ class Statement:
         compiler, converters = self._of_connection(connections[DEFAULT_DB_ALIAS])
         if converters:
             rows = compiler.apply_converters(rows, converters)
-        return map(self.row if compiled.model is None else compiled.instance, rows)
+        if compiled.model:
+            return map(compiled.instance, rows)
+        return starmap(self.row, rows) if self.row else map(tuple, rows)
 
     def _of_connection(self, connection: BaseDatabaseWrapper) -> tuple[Any, dict[int, Any]]:
         """The compiler, and converters of values from the database by index of the column.

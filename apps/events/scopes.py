@@ -135,7 +135,7 @@ def events_statement(column: str, kinds: int, newest_first: bool) -> Statement:
             *EventRow._fields
         )
 
-    return Statement(rows, EventRow._make)
+    return Statement(rows, EventRow)
 
 
 class Names:

@@ -32,7 +32,7 @@ def _all_of(owner: str) -> Statement:
     def rows() -> QuerySet[Any, Any]:
         return Repo.objects.filter(**{owner: Parameter("owner")}).order_by("slug").rows()
 
-    return Statement(rows, RepoRow._make)
+    return Statement(rows, RepoRow)
 
 
 ALL_OF = {Team: _all_of("owner_team"), User: _all_of("owner_user")}

@@ -29,7 +29,7 @@ def readable_repo(principal: Principal, text: str) -> Repo:
 def _paths(count: int) -> Statement:
     named: dict[str, Any] = {"pk__in": parameters("ids", count)}
     rows = Repo.objects.filter(**named)
-    return Statement(lambda: rows.values_list(*RepoPath.columns()), RepoPath._make)
+    return Statement(lambda: rows.values_list(*RepoPath.columns()), RepoPath)
 
 
 class RepoEventScope:

@@ -6,6 +6,7 @@ import datetime as dt
 import os
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.core import mail
 from django.utils import timezone
 
@@ -50,8 +51,8 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     os.utime(folder, (0, 0))
     over = {"created_at": timezone.now() - DAY, "leased_until": timezone.now()}
     KeyedRequest.objects.create(digest="0" * 64, body="0" * 64, **over)
+    Session.objects.create(session_key="old", expire_date=timezone.now() - DAY)
     before = settings.JOBS
-
     settings.JOBS = [*before, test_worker.row("last")]
     test_worker.stop.clear()
     worker.run(test_worker.stop)
@@ -60,7 +61,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     assert not (Upload.objects.exists() or Pull.objects.exclude(has_conflict=False))
     assert Fork.objects.get().status == ForkStatus.COMPLETED
     assert Repo.objects.get(pk=repo.pk).tidied_at is not None
-    assert not (PushJournal.objects.exists() or KeyedRequest.objects.exists() or folder.exists())
-    assert not repo.refs.filter(UNREAD) and repo.git.head_branch() == "main"
+    assert not any(rows.objects.exists() for rows in (PushJournal, KeyedRequest, Session))
+    assert not (folder.exists() or repo.refs.filter(UNREAD)) and repo.git.head_branch() == "main"
     assert not PullVersion.objects.exclude(due_at=None, changes_due_at=None)
-    assert len(before) == 14  # this test covers each of them
+    assert len(before) == 15  # this test covers each of them

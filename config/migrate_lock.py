@@ -1,0 +1,56 @@
+"""A lock for `manage.py migrate`: of two at once, each would apply the same migrations."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import sleep
+from typing import Any
+
+from django.conf import settings
+
+LOCK = int.from_bytes(b"ghmigrat")
+"""PostgreSQL's advisory lock."""
+PAUSE = 0.2
+"""Seconds between two attempts to take the lock."""
+
+
+@contextmanager
+def one_at_a_time(connection: Any, say: Callable[[str], object]) -> Iterator[None]:
+    """In the block this process has the lock, which ends with the process or its connection."""
+    on_postgresql = connection.vendor == "postgresql"
+    with _advisory_lock(connection) if on_postgresql else _file_lock() as is_taken:
+        if not is_taken():
+            say("Another process migrates the database. Waiting until it has finished …")
+            while not is_taken():
+                sleep(PAUSE)
+        yield
+
+
+@contextmanager
+def _advisory_lock(connection: Any) -> Iterator[Callable[[], bool]]:
+    def query(function: str) -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT {function}(%s)", [LOCK])
+            return bool(cursor.fetchone()[0])
+
+    try:
+        yield lambda: query("pg_try_advisory_lock")
+    finally:
+        query("pg_advisory_unlock")
+
+
+@contextmanager
+def _file_lock() -> Iterator[Callable[[], bool]]:
+    """SQLite's database is in a folder of one machine."""
+    with (settings.DATA_DIR / "migrate.lock").open("w") as file:
+
+        def is_taken() -> bool:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+        yield is_taken
