@@ -10,7 +10,7 @@ import asyncio
 import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from io import BytesIO
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -91,8 +91,8 @@ class Exchange:
         """The whole body of the response; None if it has been sent in pieces."""
         self.closed: asyncio.Future[None] = self.loop.create_future()
         """Done when the response is closed, and the thread reads no more of the request."""
-        self.sending: Future[None] | None = None
-        """The part of the body for which the thread waits."""
+        self.sending: asyncio.Task[Any] | None = None
+        """Sends the newest piece. Only the event loop uses it: the thread may be late."""
 
     async def run(self, threads: RequestThreads, *, at_once: bool) -> None:
         """Raises errors of the view's response that come when its head has been sent."""
@@ -147,8 +147,8 @@ class Exchange:
         watcher = asyncio.run_coroutine_threadsafe(self._watch(), self.loop)
         try:
             for piece in response:
-                self._await(self._send_part(piece, more=True))
-            self._await(self._send_part(b"", more=False))
+                self._await(self._send_piece(piece, more=True))
+            self._await(self._send_piece(b"", more=False))
         finally:
             watcher.cancel()
         settle(self.answered, None)
@@ -156,16 +156,20 @@ class Exchange:
     def _await(self, sending: Coroutine[Any, Any, None]) -> None:
         """Wait in the thread until the event loop has sent something."""
         try:
-            self.sending = asyncio.run_coroutine_threadsafe(sending, self.loop)
-            self.sending.result()
+            asyncio.run_coroutine_threadsafe(sending, self.loop).result()
         except (CancelledError, RuntimeError):  # the latter if the loop was closed
             sending.close()
             raise ClientLeft from None
 
-    async def _send_part(self, part: bytes, *, more: bool) -> None:
-        """Raises `ClientLeft` if the client has left, or does not receive it in time."""
+    async def _send_piece(self, piece: bytes, *, more: bool) -> None:
+        """`_send_part` unless the client has left; `_leave` cancels it."""
         if self.has_left:
             raise ClientLeft
+        self.sending = asyncio.current_task()
+        await self._send_part(piece, more=more)
+
+    async def _send_part(self, part: bytes, *, more: bool) -> None:
+        """Raises `ClientLeft` if the client does not receive it in time."""
         try:
             async with asyncio.timeout(SILENCE):
                 if head := self.head:

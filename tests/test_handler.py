@@ -176,21 +176,32 @@ def test_a_streamed_response_ends_soon_after_its_client_has_left(handler):
 
 
 def test_a_client_that_leaves_while_it_is_sent_to_ends_the_response_at_once(handler):
-    async def story() -> None:
+    """Also before the thread waits for the sending, which ends in the event loop."""
+    ended_in: list[int] = []
+
+    async def leave() -> None:
         client, is_sending = Client(path="/pieces"), asyncio.Event()
 
         async def send_for_ever(message: dict[str, Any]) -> None:
             is_sending.set()
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended_in.append(threading.get_ident())
 
         client.send = send_for_ever  # type: ignore[method-assign]
-        task = asyncio.create_task(client.run(handler))
+        before, task = Source.closed, asyncio.create_task(client.run(handler))
         await is_sending.wait()
         client.left.set()
-        await eventually_in_loop(lambda: Source.closed == 1, within=SILENCE / 2)
+        await eventually_in_loop(lambda: Source.closed > before, within=SILENCE / 2)
         await task
 
+    async def story() -> None:
+        for _ in range(10):
+            await leave()
+
     asyncio.run(story())
+    assert {*ended_in} == {threading.get_ident()} and len(ended_in) == 10
 
 
 def test_a_request_that_the_server_cancels_ends_its_response(handler):

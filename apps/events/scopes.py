@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from apps.core.access import Principal
 from apps.core.errors import Forbidden, Invalid
 from apps.core.json import quoted
-from apps.core.statements import Parameter, Statement, parameters
+from apps.core.statements import Parameter, Statement, padded, parameters
 from apps.events.models import PINGED, Event, EventQuerySet, EventRow, Key, event_scope_type
 
 FORMS = (
@@ -97,11 +97,11 @@ class Selection:
     def _rows(
         self, key: Key, ids: tuple[int, int], size: int, newest_first: bool
     ) -> Iterable[EventRow]:
-        (after, before), kinds = ids, sorted(self.kinds)
+        (after, before), kinds = ids, padded(sorted(self.kinds))
         if key.is_personal:
             rows = _between(key, after, before, kinds, newest_first).visible_to(self.principal)
             return starmap(EventRow, rows.values_list(*EventRow._fields)[:size])
-        statement = _statement(key.column, len(kinds), newest_first)
+        statement = events_statement(key.column, len(kinds), newest_first)
         values = {"value": key.value, "after": after, "before": before, "kinds": kinds}
         return statement.page(0, size, **values)
 
@@ -124,7 +124,7 @@ def _between(
 
 
 @cache
-def _statement(column: str, kinds: int, newest_first: bool) -> Statement:
+def events_statement(column: str, kinds: int, newest_first: bool) -> Statement:
     """Selects `_between`, of this number of kinds, for a key that is not personal."""
     value: Any = Parameter("value")
     after, before = Parameter("after"), Parameter("before")

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.actions import create_user
+from apps.events import scopes
 from apps.events.kinds import Kind
 from apps.events.models import Event
 from apps.events.record import record
@@ -116,6 +117,16 @@ def test_scopes_and_kinds_are_joined_and_narrow_each_other(api, alice, team_repo
     assert [event["kind"] for event in results] == ["team-created", "repo-created", "team-created"]
     assert results[0]["target"] == {"kind": "team", "slug": other.slug}
     assert api(alice).get("/events?scope=self&kind=not-yet-known").gives()["results"] == []
+
+
+def test_requests_for_many_kinds_compile_few_queries(api, alice, acme):
+    """A compiled query stays in memory, and clients choose the number of kinds."""
+    scopes.events_statement.cache_clear()
+    kinds = "&kind=team-created"
+    for number in range(33):
+        assert len(api(alice).get(f"/events?scope=team:acme{kinds}").gives()["results"]) == 1
+        kinds += f"&kind=k{number}"
+    assert scopes.events_statement.cache_info().currsize <= 7
 
 
 def test_an_event_that_matches_twice_is_listed_once(api, alice, team_repo):

@@ -117,9 +117,13 @@ def test_a_worker_that_dies_leaves_its_work_to_the_next_one(pull, monkeypatch):
 
 
 @pytest.mark.once
-def test_changes_that_take_git_too_long_are_left_to_the_first_look(pull, monkeypatch):
+def test_changes_that_take_git_too_long_are_not_asked_for_again(visit, pull, monkeypatch, bob):
+    """For ten minutes, as after a look that took too long."""
+
     def late(*args, **options):
         raise GitTimeout("on purpose")
 
-    monkeypatch.setattr(diffs, "patches", late)
-    assert len(work()) == 1 and due() == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(diffs, "patches", late)
+        assert len(work()) == 1 and due() == 0
+    visit(bob).get(f"/{pull.repo.path}/pulls/{pull.number}/files").gives(422)

@@ -40,7 +40,8 @@ class Migration(migrations.Migration):
                 "constraints": [models.UniqueConstraint(fields=("actor", "date", "repo_id", "kind"), name="activity_once")],
             },
         ),
+        migrations.RunPython(count_events, migrations.RunPython.noop),
+        # Last, because it locks the events until the end of the migration.
         migrations.RemoveIndex(model_name="event", name="event_team_time"),
         migrations.RemoveIndex(model_name="event", name="event_actor_time"),
-        migrations.RunPython(count_events, migrations.RunPython.noop),
     ]
