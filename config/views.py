@@ -1,8 +1,8 @@
-"""Views of no app: the OpenAPI document, and the health of the process."""
+"""A view of no app: the OpenAPI document."""
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from rest_framework import serializers
 
 from apps.core.access import Level
@@ -32,8 +32,3 @@ class DocumentViewSet(ApiViewSet):
     def retrieve(self) -> HttpResponse:
         """Read the OpenAPI document of this API."""
         return HttpResponse(text(), content_type="application/json")
-
-
-def healthz(request: HttpRequest) -> HttpResponse:
-    """200 as long as the process answers."""
-    return HttpResponse("ok\n", content_type="text/plain")
