@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 from django.db import OperationalError, ProgrammingError, connection
 from django.db.migrations.loader import MigrationLoader
@@ -43,14 +44,23 @@ def folder_problem() -> str:
 
     Without tables or an id in the database there is no problem: the next `migrate` marks both.
     """
-    return _problem().format(folder=settings.DATA_DIR)
+    return _about_folder(_problem())
 
 
 def start_problem() -> str:
     """As `folder_problem`; a server also needs a secret key."""
-    return folder_problem() or ("" if settings.SECRET_KEY else NO_KEY).format(
-        folder=settings.DATA_DIR
-    )
+    return folder_problem() or _about_folder("" if _has_key() else NO_KEY)
+
+
+def _about_folder(text: str) -> str:
+    return text.format(folder=settings.DATA_DIR)
+
+
+def _has_key() -> bool:
+    try:
+        return bool(settings.SECRET_KEY)
+    except ImproperlyConfigured:  # it is empty
+        return False
 
 
 def _problem() -> str:
@@ -89,7 +99,7 @@ def after_migrate() -> None:
     """Mark a new installation, and one from before there were marks; refuse another's folder."""
     if missing_migrations():  # an earlier state was asked for
         return
-    problem = folder_problem() or (LOST if _lacks_files() else "").format(folder=settings.DATA_DIR)
+    problem = folder_problem() or _about_folder(LOST if _lacks_files() else "")
     if problem:
         raise CommandError(problem)
     adopt()
@@ -99,7 +109,7 @@ def _lacks_files() -> bool:
     """Whether rows of an installation without an id need files that are not in DATA_DIR."""
     if _id_in_database():
         return False
-    lacks_key = not settings.SECRET_KEY and User.objects.exists()
+    lacks_key = not _has_key() and User.objects.exists()
     return lacks_key or (not settings.REPOSITORIES_DIR.exists() and Repo.objects.exists())
 
 
@@ -113,7 +123,7 @@ def adopt() -> None:
         new = _mark().with_suffix(f".{uuid.uuid4().hex}")
         new.write_text(f"{text}\n")
         new.replace(_mark())
-    if not settings.SECRET_KEY:
+    if not _has_key():
         settings.SECRET_KEY = make_key(settings.DATA_DIR)
 
 
