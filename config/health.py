@@ -6,7 +6,7 @@ config/handler.py answers `/healthz` under ASGI, in the event loop.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from threading import current_thread, main_thread
 from typing import Any
 
@@ -26,12 +26,11 @@ from config.readiness import Readiness, readiness
 class Application(WSGIHandler):
     """Django's WSGI application, with both answers."""
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         if asks_if_alive(environ["REQUEST_METHOD"], environ["PATH_INFO"]):
             start_response("200 OK", [*ALIVE_HEADERS.items()])
             return [ALIVE]
-        response: Iterable[bytes] = super().__call__(environ, start_response)
-        return response
+        return super().__call__(environ, start_response)
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         if request.path_info == "/readyz":

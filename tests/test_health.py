@@ -60,7 +60,7 @@ def public(server: Server) -> Answer:
 
 
 def bad_parts(server: Server) -> tuple[int, str, set[str]]:
-    """What staff sees: status, word, and the parts that are not `ok`."""
+    """The answer to staff: status, word, and the parts that are not `ok`."""
     response = get(server, "/readyz", Authorization=f"Bearer {server.token('sam')}")
     told = orjson.loads(response.text)
     return response.status, told["status"], {n for n, text in told["parts"].items() if text != "ok"}
