@@ -23,7 +23,8 @@ from django.urls import path, re_path  # noqa: E402
 from apps.events.consumers import EventStreamConsumer  # noqa: E402
 from apps.events.hub import hub  # noqa: E402
 from apps.jobs.worker import start_if_wanted  # noqa: E402
-from config.checks import warn_at_start  # noqa: E402
+from config.checks import refusal_at_start, warn_at_start  # noqa: E402
+from config.health import Application, before_end, drain_at_end  # noqa: E402
 
 
 async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -32,8 +33,12 @@ async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     A server may wait for open streams before it sends its shutdown. Its signal closes them.
     """
     await receive()
+    if refusal := await asyncio.to_thread(refusal_at_start):
+        await send({"type": "lifespan.startup.failed", "message": refusal})
+        return
     accept_here(asyncio.get_running_loop())
     close_streams_on_sigterm()
+    drain_at_end()
     await send({"type": "lifespan.startup.complete"})
     await receive()
     await send({"type": "lifespan.shutdown.complete"})
@@ -42,16 +47,12 @@ async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 def close_streams_on_sigterm() -> None:
     """On SIGTERM let the hub close the streams, and then call the previous handler."""
     loop = asyncio.get_running_loop()
-    previous = signal.getsignal(signal.SIGTERM)
-    if not callable(previous):
-        return
 
-    def handle(number: int, frame: Any) -> None:
+    def close() -> None:
         with suppress(RuntimeError):  # the loop has been closed already
             loop.call_soon_threadsafe(hub.close)
-        previous(number, frame)
 
-    signal.signal(signal.SIGTERM, handle)
+    before_end(close, signal.SIGTERM)
 
 
 async def refuse_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -59,7 +60,7 @@ async def refuse_websocket(scope: dict[str, Any], receive: Receive, send: Send) 
     await send({"type": "websocket.close"})
 
 
-handler = Handler()
+handler = Handler(Application())
 stream: Any = EventStreamConsumer.as_asgi(handler=handler)
 django_handler: Any = handler
 routes: list[Any] = [path("api/v1/tail-events", stream), re_path("", django_handler)]

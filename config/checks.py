@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.db import connections
+
+from config.installation import folder_problem, start_problem
 
 logger = logging.getLogger(__name__)
 
@@ -44,12 +47,31 @@ def data_is_private(app_configs: Any, **options: Any) -> list[CheckMessage]:
     return [Warning(OPEN.format(folder=settings.DATA_DIR, mode=mode), id="guildhall.W002")]
 
 
-def warn_at_start() -> None:
-    """Log warnings at the start of a server.
+@register("installation")
+def data_is_of_this_database(app_configs: Any, **options: Any) -> list[CheckMessage]:
+    """An error if DATA_DIR is the folder of another database, or of none."""
+    problem = folder_problem()
+    return [Error(problem, id="guildhall.E001")] if problem else []
 
-    Commands, such as `manage.py serve`, run the checks themselves.
-    """
-    if Path(sys.argv[0]).name == "manage.py":
+
+def is_command() -> bool:
+    """Whether this is a command, such as `manage.py serve`. Commands run the checks themselves."""
+    return Path(sys.argv[0]).name == "manage.py"
+
+
+def warn_at_start() -> None:
+    """Log warnings at the start of a server."""
+    if is_command():
         return
     for warning in data_is_private(None):
         logger.warning(warning.msg)
+
+
+def refusal_at_start() -> str:
+    """A line why a server must not start with this DATA_DIR, else ""."""
+    if is_command():
+        return ""
+    try:
+        return start_problem()
+    finally:
+        connections.close_all()

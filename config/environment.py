@@ -67,7 +67,10 @@ class Environment:
         self.email = reader.get("EMAIL_URL", "", _email)
         self.email_from = reader.get("EMAIL_FROM", _default_sender(self.base_url), _sender)
         reader.exit_if_invalid()
+        self.holds_database = _is_below(self.data_dir, self.database)
         self.secret_key = variables.get("SECRET_KEY") or stored_key(self.data_dir)
+        if not self.secret_key and self.holds_database:
+            self.secret_key = make_key(self.data_dir)
 
 
 class _Reader:
@@ -93,8 +96,24 @@ class _Reader:
             sys.exit("\n".join(self.problems))
 
 
+def _is_below(folder: Path, database: Mapping[str, Any]) -> bool:
+    """Whether the database is a SQLite file in this folder."""
+    is_file = database["ENGINE"].endswith("sqlite3")
+    return is_file and Path(database["NAME"]).resolve().is_relative_to(folder)
+
+
 def stored_key(data_dir: Path) -> str:
-    """The secret key in the data folder, created on the first start, readable by its owner only.
+    """The secret key in the data folder, or "" if there is none.
+
+    If the database is elsewhere, only `config.installation` can tell whether the installation is
+    new or its folder is not mounted. Django refuses to work with an empty key.
+    """
+    path = data_dir / "secret-key"
+    return path.read_text() if path.exists() else ""
+
+
+def make_key(data_dir: Path) -> str:
+    """The secret key in the data folder, created if it is missing, readable by its owner only.
 
     If two first starts run at once, both use the key of the one that links its file first.
     """

@@ -21,6 +21,7 @@ env = Environment(ROOT)
 
 DATA_DIR = env.data_dir
 DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+DATA_DIR_HOLDS_DATABASE = env.holds_database
 REPOSITORIES_DIR = DATA_DIR / "repositories"
 UPLOADS_DIR = DATA_DIR / "uploads"
 BASE_URL = env.base_url
@@ -49,7 +50,7 @@ DEBUG = False
 WORKER_THREAD = env.database["ENGINE"].endswith("sqlite3")
 
 INSTALLED_APPS = [
-    "config.apps.ConfigApp",  # first, because its `runserver` replaces Django's
+    "config.apps.ConfigApp",  # first, because its commands replace those of Django
     "config.apps.StaffSiteApp",
     "django.contrib.auth",
     "django.contrib.contenttypes",

@@ -15,7 +15,6 @@ register_converters()
 from apps.repos.http import views as git_http  # noqa: E402
 from apps.web import errors  # noqa: E402
 from config import api  # noqa: E402
-from config.views import healthz  # noqa: E402
 
 GIT = {
     "info/refs": git_http.info_refs,
@@ -29,7 +28,6 @@ urlpatterns = [
         for end, view in GIT.items()
     ),
     path("api/v1/", include(api.urlpatterns)),
-    path("healthz", healthz),
     path("favicon.ico", RedirectView.as_view(url=static("guildhall.svg"))),
     path("", include("apps.web.routes")),
     path("admin/", admin.site.urls),

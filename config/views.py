@@ -1,8 +1,8 @@
-"""Views of no app: the OpenAPI document, and the health of the process."""
+"""A view of no app: the OpenAPI document."""
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from rest_framework import serializers
 
@@ -41,8 +41,3 @@ class DocumentViewSet(ApiViewSet):
         tagged(response, tag)
         compress(request, response, lambda _: openapi.text_as_gzip())
         return response
-
-
-def healthz(request: HttpRequest) -> HttpResponse:
-    """200 as long as the process answers."""
-    return HttpResponse("ok\n", content_type="text/plain")

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 import pytest
+from django.conf import settings
 from django.core.management.commands import flush
 from django.db import connection, transaction
 from django.test import override_settings
@@ -63,6 +64,7 @@ def tables(
             made.write_text(str(make_tables(of_all)))
         own.touch()
     name = made.read_text()
+    shutil.copy(of_all / "data" / "installation", settings.DATA_DIR)
     yield name if connection.vendor == "postgresql" else Path(name)
     with locked(users.with_suffix(".lock")):
         own.unlink()

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from django.db import connection, connections
 from django.db.utils import ConnectionHandler
+from django.test import override_settings
 
 Tables = Path | str
 """A SQLite file, or the name of a PostgreSQL database without connections."""
@@ -49,7 +50,8 @@ def make_tables(folder: Path) -> Tables:
     """Create the tables by Django, in this folder or on the server of the test database."""
     options = connection.settings_dict
     name = options["NAME"]
-    connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+    with data_in(folder / "data"):
+        connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
     connection.close()
     made, options["NAME"] = options["NAME"], name
     if connection.vendor == "sqlite":
@@ -58,6 +60,14 @@ def make_tables(folder: Path) -> Tables:
     drop(tables)
     execute(f"ALTER DATABASE {made} RENAME TO {tables}")
     return tables
+
+
+@contextmanager
+def data_in(folder: Path) -> Iterator[None]:
+    """In the block this is DATA_DIR, which is created if it is missing."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with override_settings(DATA_DIR=folder, REPOSITORIES_DIR=folder / "repositories"):
+        yield
 
 
 @contextmanager

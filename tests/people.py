@@ -10,7 +10,9 @@ from django.db import transaction
 
 from apps.accounts.actions import create_token, create_user
 from apps.accounts.models import User
-from tests.databases import Tables, connected_to
+from config.environment import make_key
+from config.installation import adopt
+from tests.databases import Tables, connected_to, data_in
 
 NAMES = ("alice", "bob", "carol", "sam", "vic")
 
@@ -26,13 +28,15 @@ def tokens_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def begin(tables: Tables, file: Path, url: str) -> dict[str, str]:
-    """Add the people to a database with these tables; returns their tokens.
+    """Add the people to a database with these tables, and mark its folder; returns their tokens.
 
     It is the PostgreSQL database with this URL, which has the tables, or without a URL a new SQLite
     file.
     """
-    if not url:
-        file.parent.mkdir(mode=0o700)
-        shutil.copy(tables, file)
-    with connected_to(file, url), transaction.atomic():
-        return tokens_of(NAMES)
+    with data_in(file.parent):
+        if not url:
+            shutil.copy(tables, file)
+        with connected_to(file, url), transaction.atomic():
+            adopt()
+            make_key(file.parent)
+            return tokens_of(NAMES)

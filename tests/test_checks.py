@@ -1,6 +1,7 @@
 """Warnings for operators: servers that count separately, and an open data folder."""
 
 import os
+import shutil
 import stat
 
 import pytest
@@ -12,6 +13,7 @@ from tests.gitclient import Git
 from tests.server import Server
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.django_db
 COUNTED_APART = "Each server counts requests for itself"
 OPEN = "Others on this machine may look into DATA_DIR"
 
@@ -30,6 +32,7 @@ def test_check_deploy_says_so(capsys):
 
 @pytest.mark.parametrize("mode", [0o755, 0o750, 0o770, 0o701, 0o704])
 def test_check_tells_of_a_data_folder_that_others_may_look_into(mode, tmp_path, settings, capsys):
+    shutil.copy(settings.DATA_DIR / "installation", tmp_path)
     settings.DATA_DIR = tmp_path
     tmp_path.chmod(0o700)
     assert data_is_private(None) == []

@@ -51,8 +51,10 @@ def cut_off(request, tmp_path) -> Iterator[Server]:
     """A server whose database accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"postgres://x@127.0.0.1:{silent.getsockname()[1]}/x"
-        server = Server(tmp_path, request.param, DATABASE_URL=url)
+        server = Server(tmp_path, request.param, DATABASE_URL=url, SECRET_KEY="tests-only")
         server.fresh = False  # tables cannot be created
+        server.file.parent.mkdir()
+        server.file.with_name("installation").write_text("not compared with any")
         with server:
             yield server
 
@@ -70,6 +72,12 @@ def refused(server: Server, paths: list[str]) -> float:
 def test_requests_are_503_soon_while_the_database_takes_connections_and_says_nothing(cut_off):
     assert refused(cut_off, PATHS) < SOON
     assert b"unavailable" in status_of(cut_off, "/api/v1/teams")[1]
+
+
+def test_readyz_is_503_soon_for_everybody_and_the_log_has_the_reason(cut_off):
+    status, content, seconds = status_of(cut_off, "/readyz")
+    assert (status, content) == (503, b"unready\n") and seconds < SOON
+    eventually(lambda: "Not ready: database: " in cut_off.log)
 
 
 def test_a_database_that_is_away_holds_the_threads_only_once(cut_off):

@@ -11,8 +11,9 @@ import datetime as dt
 import logging
 import threading
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 from django.db import connection, models
@@ -70,21 +71,31 @@ class Leased(models.Model):
         return self.lease_token == token
 
 
-@contextmanager
-def heartbeat(row: Leased, token: uuid.UUID) -> Iterator[None]:
+def heartbeat(row: Leased, token: uuid.UUID) -> AbstractContextManager[None]:
     """Extend the lease from another thread as long as the block runs."""
+    return repeated(partial(row.extend, token), "The lease of %s could not be extended", row)
+
+
+@contextmanager
+def repeated(call: Callable[[], object], *failure: Any, at_once: bool = False) -> Iterator[None]:
+    """Call this every `HEARTBEAT` seconds in another thread as long as the block runs.
+
+    After an error, which is logged with the words of `failure`, the calls continue.
+    """
     done = threading.Event()
 
-    def beat() -> None:
-        while not done.wait(HEARTBEAT):
+    def repeat() -> None:
+        pause = 0.0 if at_once else HEARTBEAT
+        while not done.wait(pause):
+            pause = HEARTBEAT
             try:
-                row.extend(token)
+                call()
             except Exception:
-                logger.exception("The lease of %s could not be extended", row)
+                logger.exception(*failure)
             finally:
                 connection.close()
 
-    thread = threading.Thread(target=beat, daemon=True)
+    thread = threading.Thread(target=repeat, daemon=True)
     thread.start()
     try:
         yield

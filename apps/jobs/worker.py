@@ -9,17 +9,24 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from time import monotonic
 from typing import TypeAlias
 
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError, close_old_connections, connection
+from django.utils import timezone
 from django.utils.module_loading import import_string
+
+from apps.jobs.leases import LEASE, repeated
+from apps.jobs.models import Heartbeat
 
 PAUSE = 1.0
 """Seconds to wait if no job found work."""
+NAME = "worker"
+"""The name of the worker's thread."""
 logger = logging.getLogger(__name__)
 
 OnDone: TypeAlias = Callable[[str], None]
@@ -53,9 +60,31 @@ def run(stop: threading.Event, *, on_done: OnDone = lambda _: None) -> None:
     earlier jobs have precedence. An error is logged and ends the round.
     """
     jobs = [Job(**{**row, "function": import_string(row["function"])}) for row in settings.JOBS]
-    while not stop.is_set():
-        if not run_round(jobs, on_done):
-            stop.wait(PAUSE)
+    with heartbeats():
+        while not stop.is_set():
+            if not run_round(jobs, on_done):
+                stop.wait(PAUSE)
+
+
+def heartbeats() -> AbstractContextManager[None]:
+    """Tell other processes that a worker runs, as long as the block does, also during a long job.
+
+    On SQLite each server process has a worker of its own.
+    """
+    if connection.vendor == "sqlite":
+        return nullcontext()
+    return repeated(beat, "The heartbeat of the worker could not be stored", at_once=True)
+
+
+def beat() -> None:
+    Heartbeat.objects.update_or_create(pk=Heartbeat.ONLY, defaults={"at": timezone.now()})
+
+
+def is_running() -> bool:
+    """Whether a worker runs in this process, or any worker was seen within the last minute."""
+    if any(thread.name == NAME for thread in threading.enumerate()):
+        return True
+    return Heartbeat.objects.filter(at__gt=timezone.now() - LEASE).exists()
 
 
 def run_round(jobs: Iterable[Job], on_done: OnDone) -> bool:
@@ -78,7 +107,7 @@ def start() -> None:
 
     The thread ends with the process, and the next worker takes over unfinished work.
     """
-    threading.Thread(target=run, args=[threading.Event()], name="worker", daemon=True).start()
+    threading.Thread(target=run, args=[threading.Event()], name=NAME, daemon=True).start()
 
 
 def start_if_wanted() -> None:

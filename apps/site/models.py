@@ -68,6 +68,8 @@ class SiteSettings(SiteRow):
     signups_require_invite = models.BooleanField(default=True)
     limits_version = models.PositiveBigIntegerField(default=0, editable=False)
     """Incremented with each change of a rate limit, for the caches of all processes (limits.py)."""
+    installation = models.UUIDField(null=True, editable=False)
+    """The random id that DATA_DIR has too (config/installation.py)."""
 
     class Meta:
         constraints = [

@@ -1,4 +1,4 @@
-"""`manage.py migrate`: Django's command, one at a time."""
+"""`manage.py migrate`: Django's command, one at a time, which then marks the data folder."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.commands import migrate
 from django.db import connections
 
+from config import installation
 from config.migrate_lock import one_at_a_time
 
 
@@ -17,3 +18,5 @@ class Command(migrate.Command):
         """
         with one_at_a_time(connections[options["database"]], self.stderr.write):
             super().handle(*args, **options)
+            if not (options["plan"] or options["check_unapplied"]):
+                installation.after_migrate()

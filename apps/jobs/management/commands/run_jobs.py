@@ -17,6 +17,8 @@ class Command(OurCommand):
         "several of these."
     )
 
+    requires_system_checks = ["installation"]
+
     def run(self, **_: Any) -> None:
         stop = Event()
         for number in (signal.SIGINT, signal.SIGTERM):
