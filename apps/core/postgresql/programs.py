@@ -26,4 +26,5 @@ def run_program(name: str, *args: str) -> None:
     except OSError as error:
         raise ProgramError(f"{name} could not start: {error.strerror}") from error
     if done.returncode:
-        raise ProgramError(f"{name} failed: {done.stderr.decode('utf-8', 'replace')[-500:]}")
+        message = done.stderr.decode("utf-8", "replace")[-500:]
+        raise ProgramError(f"{name} ended with {done.returncode}: {message}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.db import DatabaseError
 
 from apps.core.command import Command as OurCommand
 from apps.core.command import one_line
@@ -39,7 +40,7 @@ class Command(OurCommand):
     def run(self, **options: Any) -> str:
         try:
             made = back_up(options["folder"], options["incremental"], self.stdout.write)
-        except (OSError, sqlite3.Error, ProgramError) as error:
+        except (OSError, sqlite3.Error, DatabaseError, ProgramError) as error:
             raise one_line(f"The backup is incomplete: {error}") from error
         return (
             f"{options['folder']}: {made.repositories} repositories, {made.uploads} uploads, "

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.db import DatabaseError
 
 from apps.core.command import Command as OurCommand
 from apps.core.command import one_line
@@ -30,7 +31,7 @@ class Command(OurCommand):
     def run(self, **options: Any) -> str:
         try:
             problems = restore(options["folder"], self.stdout)
-        except (OSError, sqlite3.Error, ProgramError) as error:
+        except (OSError, sqlite3.Error, DatabaseError, ProgramError) as error:
             raise one_line(f"The backup is not restored: {error}") from error
         for problem in problems:
             self.stdout.write(problem)
