@@ -125,7 +125,7 @@ def test_a_full_disk_leaves_a_folder_without_manifest(data, tmp_path, size):
 
 def test_a_file_that_cannot_be_read_is_named(data, tmp_path):
     uploads = Path(data.environment["DATA_DIR"]) / "uploads"
-    [upload] = files(uploads)
+    upload = min(files(uploads))
     moved = upload.rename(tmp_path / "upload")
     upload.mkdir()  # root may read every file, but nobody reads a folder as one
     try:
@@ -210,6 +210,20 @@ def test_missing_parts_are_reported(copy, elsewhere):
         "check_uploads: 1 of 1 files are missing or damaged",
     ):
         assert words in text
+
+
+def test_an_upload_that_was_removed_during_the_backup_is_not_missing(data, elsewhere, tmp_path):
+    """The worker removes uploads that no text refers to once they are a day old."""
+    age = "from apps.uploads.models import Upload; from django.utils import timezone as tz\n"
+    age += "from datetime import timedelta as by\n"
+    age += "Upload.objects.update(created_at=tz.now() - by(days={}))"
+    data.run(age.format(2))
+    data.manage("backup", str(tmp_path / "new"))
+    data.run(age.format(0))
+    shutil.rmtree(tmp_path / "new" / "uploads")
+    repositories = sum(path.stat().st_size for path in files(tmp_path / "new" / "repositories"))
+    change_manifest(tmp_path / "new", uploads=0, bytes=repositories)
+    assert "nothing is missing" in elsewhere.manage("restore", str(tmp_path / "new"))
 
 
 def test_pushes_after_the_copy_of_the_database_are_recorded(data, copy, elsewhere, tmp_path):

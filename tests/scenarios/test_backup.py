@@ -109,7 +109,7 @@ def test_a_backup_under_load_has_everything_acknowledged_before(server, elsewher
     for worker in workers:
         worker.join(2 * PATIENCE)
         assert not worker.is_alive()
-    raise_failures(workers)
+    assert not has_failed(workers)
     for name in ("full", "next"):
         check_stores((tmp_path / name / "repositories").glob("??/??/*.git"))
     check_shared(tmp_path / "full", tmp_path / "next")
@@ -135,12 +135,14 @@ def wait_for_work(workers: Sequence[Person | Worker], talk: Talk, moves: int) ->
         merges = sum(person.count["merges"] for person in people)
         return moved(people) >= moves and merges > 0 and len(talk.replies) >= moves
 
-    eventually(lambda: is_enough() or raise_failures(workers), within=5 * PATIENCE)
+    eventually(lambda: is_enough() or has_failed(workers), within=5 * PATIENCE)
 
 
-def raise_failures(workers: Sequence[Person | Worker]) -> None:
+def has_failed(workers: Sequence[Person | Worker]) -> bool:
+    """Raise the first failure of a worker; False if there is none."""
     for failure in (worker.failure for worker in workers if worker.failure):
         raise failure
+    return False
 
 
 def check_shared(full: Path, later: Path) -> None:

@@ -6,6 +6,8 @@ import os
 from subprocess import DEVNULL, run
 
 from django.db import connection
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import Conninfo
 
 
 class ProgramError(Exception):
@@ -17,10 +19,13 @@ def run_program(name: str, *args: str) -> None:
 
     The password is passed in the environment: everybody on the machine can read command lines.
     """
-    connection.ensure_connection()
-    info = connection.connection.info
-    environment = {**os.environ, "PGPASSWORD": info.password, "LC_ALL": "C"}
-    command = [name, "--no-password", f"--dbname={info.dsn}", *args]
+    options = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    given = connection.get_connection_params()
+    parameters = {key: value for key, value in given.items() if key in options}
+    environment = {**os.environ, "LC_ALL": "C"}
+    if password := parameters.pop("password", ""):
+        environment["PGPASSWORD"] = password
+    command = [name, "--no-password", f"--dbname={make_conninfo(**parameters)}", *args]
     try:
         done = run(command, env=environment, stdin=DEVNULL, capture_output=True, check=False)
     except OSError as error:
