@@ -64,7 +64,7 @@ def back_up(folder: Path, previous: Path | None, say: Say) -> manifest.Manifest:
     if previous is not None:
         manifest.read(previous)
     started = timezone.now()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise ValueError(f"{folder} is not empty: name a new folder.")
     contents, copier = database.dump(folder), Copier(folder, previous)
