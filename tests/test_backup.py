@@ -226,23 +226,20 @@ def test_an_upload_that_was_removed_during_the_backup_is_not_missing(data, elsew
     assert "nothing is missing" in elsewhere.manage("restore", str(tmp_path / "new"))
 
 
-def test_pushes_after_the_copy_of_the_database_are_recorded(data, copy, elsewhere, tmp_path):
-    """The database is of an earlier backup than the repositories."""
-    data.run(MAKE + PUSH.format(folder=str(tmp_path / "work"), onto=""))
-    later = tmp_path / "later"
-    data.manage("backup", str(later))
-    shutil.rmtree(copy / "repositories")
-    shutil.copytree(later / "repositories", copy / "repositories")
-    size = sum(
-        path.stat().st_size for name in ("repositories", "uploads") for path in files(copy / name)
-    )
-    change_manifest(copy, bytes=size)
-    text = elsewhere.manage("restore", str(copy))
+def test_pushes_after_the_copy_of_the_database_are_recorded(data, elsewhere, tmp_path):
+    """A push and an upload come as soon as the database has been copied."""
+    folder = tmp_path / "new"
+    push = PUSH.format(folder=str(tmp_path / "work"), onto="")
+    code = f"change = lambda line: line.startswith('database') and ({push}, {UPLOAD})\n"
+    code += "from config.backups.backup import back_up\n"
+    data.run(f"{MAKE}{code}back_up(Path({str(folder)!r}), None, change)")
+    before = data.run(EVENTS).splitlines()
+    text = elsewhere.manage("restore", str(folder))
     assert "users/alice/api: 1 moves of refs recorded" in text and "nothing is missing" in text
-    assert elsewhere.run(EVENTS).splitlines() == ["branch-created True", "branch-pushed False"]
+    assert elsewhere.run(EVENTS).splitlines() == [*before[:-1], "branch-pushed False"]
     restored = Path(elsewhere.environment["DATA_DIR"])
     for name in ("installation", "secret-key"):
-        assert (restored / name).read_text() == (copy / "files" / name).read_text()
+        assert (restored / name).read_text() == (folder / "files" / name).read_text()
 
 
 def test_a_backup_of_an_older_version_is_migrated(data, elsewhere, tmp_path):

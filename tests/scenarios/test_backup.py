@@ -167,6 +167,9 @@ def check_restored(elsewhere: Server, backup: Path, before: list[Any]) -> None:
     check_chains(facts, has_actors=False)
     check_reported(facts, before)
     check_stores(Path(repo["store"]) for repo in facts["repos"].values())
+    for repo in facts["repos"].values():
+        commits = {move["after"] for move in repo["moves"] if move["after"]}
+        assert not GitRepo(Path(repo["store"])).missing(commits), "rows are ahead of git"
 
 
 def check_served(
