@@ -28,6 +28,13 @@ from tests.server import PATIENCE, Server
 from tests.waiting import eventually
 
 HOME = "/users/vic"
+MANY = """
+from pathlib import Path
+from config.backups.backup import back_up
+for number in range(10):
+    back_up(Path({folder!r}, str(number)), None, str)
+"""
+"""More backups without the start of a command, so that more pushes come while files are copied."""
 SEED = 1
 pytestmark = pytest.mark.slow
 
@@ -99,6 +106,7 @@ def test_a_backup_under_load_has_everything_acknowledged_before(server, elsewher
         worker.start()
     wait_for_work(workers, talk, moves=6)
     server.manage("backup", str(tmp_path / "full"))
+    server.run(MANY.format(folder=str(tmp_path / "many")))
     wait_for_work(workers, talk, moves=12)
     before = [SimpleNamespace(name=one.name, reported=[*one.reported]) for one in people]
     replies, uploads = [*talk.replies], dict(talk.uploads)
@@ -110,8 +118,8 @@ def test_a_backup_under_load_has_everything_acknowledged_before(server, elsewher
         worker.join(2 * PATIENCE)
         assert not worker.is_alive()
     assert not has_failed(workers)
-    for name in ("full", "next"):
-        check_stores((tmp_path / name / "repositories").glob("??/??/*.git"))
+    for backup in (tmp_path / "full", tmp_path / "next", *(tmp_path / "many").iterdir()):
+        check_stores((backup / "repositories").glob("??/??/*.git"))
     check_shared(tmp_path / "full", tmp_path / "next")
     check_restored(elsewhere, tmp_path / "next", before)
     check_served(elsewhere, server, talk, replies, uploads)
