@@ -33,7 +33,7 @@ class Command(OurCommand):
             type=Path,
             metavar="PREVIOUS",
             help="a previous backup on the same file system: unchanged objects, packs and uploads "
-            "become hard links to its files, which take no space. Each backup is complete, and any "
+            "become hard links to its files instead of copies. Each backup is complete, and any "
             "other may be removed",
         )
 
