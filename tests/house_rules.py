@@ -18,6 +18,7 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 STARTS_SERVERS = ("tests/", "bench/", "config/management/")
+STARTS_PROCESSES = {"apps/git/run.py", "apps/core/lexers.py", "apps/core/postgresql/programs.py"}
 WRITERS = {"save", "create", "delete", "update", "bulk_create", "bulk_update", "get_or_create"}
 WRITERS |= {"update_or_create"}
 VAGUE = {"utils", "util", "helpers", "helper", "managers", "manager", "services", "service"}
@@ -133,10 +134,11 @@ def calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def processes_start_in_one_place(source: Source) -> Iterator[str]:
-    """Only `git/run.py` starts git, and `core/lexers.py` the process of the lexers. Tests and the
-    serve command start real servers.
+    """Only `git/run.py` starts git, `core/lexers.py` the process of the lexers, and
+    `core/postgresql/programs.py` PostgreSQL's programs. Tests and the serve command start real
+    servers.
     """
-    if source.path in {"apps/git/run.py", "apps/core/lexers.py"} or source.within(*STARTS_SERVERS):
+    if source.path in STARTS_PROCESSES or source.within(*STARTS_SERVERS):
         return
     for line, name in imports(source):
         if name.partition(".")[0] in {"subprocess", "pty", "multiprocessing"}:

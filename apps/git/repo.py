@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from fcntl import LOCK_EX, LOCK_NB
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,7 +34,13 @@ from apps.git.run import (
     spawn_service,
     start_git,
 )
-from apps.git.store import LEFTOVER_SECONDS, remove_leftovers, remove_quarantines
+from apps.git.store import (
+    FOLDERS,
+    LEFTOVER_SECONDS,
+    remove_leftovers,
+    remove_quarantines,
+    tidy_lock,
+)
 
 T = TypeVar("T")
 EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -216,7 +223,7 @@ class GitRepo:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.unfinished(uuid4().hex)
         try:
-            for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
+            for folder in FOLDERS:
                 (unfinished.path / folder).mkdir(parents=True)
             (unfinished.path / "HEAD").write_text(f"ref: {head}\n")
             unfinished._write_config()
@@ -249,13 +256,16 @@ class GitRepo:
 
     def upkeep(self) -> None:
         """Pack refs and objects. Only for the worker: it takes minutes on a large repository."""
-        self.remove_leftovers()
-        self.git("pack-refs", "--all")
+        with tidy_lock(self.path, LOCK_EX) as inherited:  # waits while it is copied
+            self.remove_leftovers()
+            self.git("pack-refs", "--all")
+            self._gc(inherited, "--auto")
+            write_graph(self.path)
+
+    def _gc(self, inherited: Sequence[int], option: str) -> None:
         # By default gc also rewrites the whole commit-graph each time.
-        self.git(
-            "gc", "--auto", "--quiet", config={"gc.auto": "6700", "gc.writeCommitGraph": "false"}
-        )
-        write_graph(self.path)
+        config = {"gc.auto": "6700", "gc.writeCommitGraph": "false"}
+        run_git(self.path, "gc", option, "--quiet", config=config, inherited=inherited)
 
     def remove_leftovers(self, age: float = LEFTOVER_SECONDS) -> int:
         """Remove files of killed git processes; see `leftovers.remove_leftovers`."""
@@ -422,13 +432,18 @@ class GitRepo:
         return {line.removesuffix(" missing") for line in lines if line.endswith(" missing")}
 
     def prune(self, sha: str) -> None:
-        """Remove all objects that no ref reaches. `GitError` if the object `sha` is still there.
+        """Remove all objects that no ref reaches. `GitError` if the object `sha` is still there, or
+        while the repository is tidied or copied.
 
         Takes minutes on a large repository. Nobody may write to it meanwhile: git would also remove
         new objects that no ref reaches yet.
         """
-        self.git("gc", "--prune=now", "--quiet", config={"gc.writeCommitGraph": "false"})
-        replace_graph(self.path)
+        try:
+            with tidy_lock(self.path, LOCK_EX | LOCK_NB) as inherited:
+                self._gc(inherited, "--prune=now")
+                replace_graph(self.path)
+        except BlockingIOError:
+            raise GitError("it is being tidied or backed up: try again later") from None
         if not self.missing([sha]):
             raise GitError(f"{sha} is still there")
 

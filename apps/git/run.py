@@ -156,15 +156,24 @@ def run_git(
     config: Mapping[str, str] | None = None,
     ends: float = inf,
     take: Callable[[bytes], object] | None = None,
+    inherited: Sequence[int] = (),
 ) -> Result:
     """Run git and wait for its end. `GitError`, or a subclass, for a status outside `ok`.
 
     Arguments may contain no unchecked user text. `ends`: a time by `time.monotonic` that replaces
     the subcommand's deadline if it is earlier. `take` is called with each piece of the output; then
-    the output is not stored and has no limit.
+    the output is not stored and has no limit. `inherited`: file descriptors for git.
     """
-    started = start_git(git_dir, subcommand, *args, stdin=stdin, env=env, config=config, ends=ends)
-    with started as git:
+    with start_git(
+        git_dir,
+        subcommand,
+        *args,
+        stdin=stdin,
+        env=env,
+        config=config,
+        ends=ends,
+        inherited=inherited,
+    ) as git:
         return git.result(ok, take)
 
 
@@ -195,13 +204,15 @@ def start_git(
     env: Mapping[str, str] | None = None,
     config: Mapping[str, str] | None = None,
     ends: float = inf,
+    inherited: Sequence[int] = (),
 ) -> Iterator["Started"]:
     """Start git without waiting for it. The end of the block kills it if it still runs.
 
     Limits and arguments are those of `run_git`; the deadline counts from here. With None as
     `stdin`, call `Started.feed` later: git starts meanwhile, and its deadline counts from there.
     """
-    with _spawn(git_dir, subcommand, args, LIMITS[subcommand], PIPE, env, config) as process:
+    limits = LIMITS[subcommand]
+    with _spawn(git_dir, subcommand, args, limits, PIPE, env, config, inherited) as process:
         try:
             yield Started(process, subcommand, stdin, ends)
         finally:

@@ -7,10 +7,11 @@ exclusive lock is free, no push is in progress and all quarantines are leftovers
 
 import fcntl
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -28,6 +29,9 @@ PATTERNS: Final = (
 LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any deadline
 QUARANTINES: Final = "objects/tmp_objdir-incoming-*"
 LOCK: Final = "pushing"
+TIDY_LOCK: Final = "tidying"
+FOLDERS: Final = ("objects/info", "objects/pack", "refs/heads", "refs/tags")
+"""Folders of every repository. git recognizes no repository without the folders above them."""
 _PAUSE: Final = 0.02
 """Seconds between two attempts: `flock` has no timeout."""
 
@@ -61,6 +65,44 @@ def bytes_in(folder: Path) -> int:
             with suppress(FileNotFoundError):
                 total += os.lstat(os.path.join(parent, name)).st_size
     return total
+
+
+_NO_COPY: Final = re.compile(r".*\.lock|packed-refs\.new|gc\.pid|pushing|tidying")
+_NO_COPY_OF_OBJECTS: Final = re.compile(r"info|\.?tmp[_-].*|.*\.(?:lock|keep)")
+_IMMUTABLE: Final = re.compile(
+    r".*/objects/(?:[0-9a-f]{2}/[0-9a-f]{38}|pack/pack-[0-9a-f]{40}\.(?:pack|idx|rev))"
+)
+
+
+def files_to_copy(repo: Path) -> Iterator[Path]:
+    """The files of a backup of this repository, in the order in which they have to be copied. A
+    file may have gone by then. Hold `tidy_lock` meanwhile. `OSError`.
+
+    Refs come before objects, so that no ref of the copy lacks its objects after a push. Loose refs
+    come before `packed-refs`, as git reads them: packing moves refs in this direction. The
+    commit-graph comes before the commits that it lists.
+    """
+    yield from _files_in(repo / "refs", _NO_COPY)
+    top = sorted(path for path in repo.iterdir() if path.is_file())
+    yield from (path for path in top if not _NO_COPY.fullmatch(path.name))
+    yield from _files_in(repo / "objects" / "info", _NO_COPY_OF_OBJECTS)
+    yield from _files_in(repo / "objects", _NO_COPY_OF_OBJECTS)
+
+
+def is_immutable(path: Path) -> bool:
+    """Whether the path is that of a git object or pack, whose name determines its content."""
+    return _IMMUTABLE.fullmatch(path.as_posix()) is not None
+
+
+def _files_in(folder: Path, excluded: re.Pattern[str]) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder, onerror=_raise_unless_gone):
+        folders[:] = [name for name in folders if not excluded.fullmatch(name)]
+        yield from (Path(parent, name) for name in names if not excluded.fullmatch(name))
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def remove(folder: Path) -> None:
@@ -98,7 +140,31 @@ def push_lock(repo: Path, kind: int = fcntl.LOCK_SH) -> Iterator[int]:
     A process that inherits the descriptor holds the lock until it ends. `OSError` if the file
     system has no locks; with `LOCK_NB`, `BlockingIOError` while others hold the lock.
     """
-    descriptor = os.open(repo / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    with _locked(repo / LOCK, kind) as descriptor:
+        yield descriptor
+
+
+@contextmanager
+def tidy_lock(repo: Path, kind: int) -> Iterator[tuple[int, ...]]:
+    """Hold the lock for removing and repacking objects, exclusively, or shared to keep them.
+
+    Yields the file descriptors that git has to inherit, because git may outlive the caller; none
+    if the file system has no locks. With `LOCK_NB`, `BlockingIOError` while others hold the lock.
+    """
+    with ExitStack() as stack:
+        held: tuple[int, ...] = ()
+        try:
+            held = (stack.enter_context(_locked(repo / TIDY_LOCK, kind)),)
+        except (BlockingIOError, FileNotFoundError):
+            raise
+        except OSError:
+            pass
+        yield held
+
+
+@contextmanager
+def _locked(path: Path, kind: int) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, kind)
         yield descriptor

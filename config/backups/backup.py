@@ -1,0 +1,140 @@
+"""Makes a backup while people work. See `manage.py backup --help`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from fcntl import LOCK_SH
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
+
+from apps.git import store
+from apps.uploads import files as uploads
+from config.backups import database, manifest
+
+EACH = 100
+"""A line of progress comes after as many repositories, and after ten times as many uploads."""
+
+Say = Callable[[str], object]
+
+
+class Copier:
+    """Copies files into a backup and counts their bytes. `previous`: the backup whose files are
+    hard-linked where their content cannot have changed.
+    """
+
+    def __init__(self, folder: Path, previous: Path | None) -> None:
+        self.folder, self.previous, self.bytes = folder, previous, 0
+
+    def copy(self, source: Path, place: str, *, is_immutable: bool = False) -> None:
+        """Copy a file to a place in the backup. `OSError`.
+
+        It never links the files of the installation: a damaged file would be damaged in both.
+        """
+        target = self.folder / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not (is_immutable and self.previous and _link(self.previous / place, source, target)):
+            shutil.copy2(source, target)
+        self.bytes += target.stat().st_size
+
+
+def _link(previous: Path, source: Path, target: Path) -> bool:
+    """Link the file of the previous backup if it is as long; False if it could not be linked."""
+    try:
+        if previous.stat().st_size == source.stat().st_size:
+            os.link(previous, target)
+            return True
+    except OSError:  # a new file, or another file system
+        pass
+    return False
+
+
+def back_up(folder: Path, previous: Path | None, say: Say) -> manifest.Manifest:
+    """Copy everything into a new or empty folder. Calls `say` with lines of progress.
+
+    The database comes first: the folders then contain everything that its rows refer to. Errors are
+    those of `database.dump`, and `OSError`; the folder has no manifest then. `ValueError` if there
+    is something in the folder, or if the previous backup is incomplete.
+    """
+    if previous is not None:
+        manifest.read(previous)
+    started = timezone.now()
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise ValueError(f"{folder} is not empty: name a new folder.")
+    contents, copier = database.dump(folder), Copier(folder, previous)
+    say(f"database: {sum(contents.rows.values())} rows")
+    repositories = _copy_repositories(copier, say)
+    files = _copy_uploads(copier, say)
+    total = copier.bytes
+    for path in _other_files():
+        with suppress(FileNotFoundError):
+            copier.copy(path, f"files/{path.name}")
+    os.sync()  # a power failure must not leave a manifest without the files
+    made = manifest.Manifest(
+        format=manifest.FORMAT,
+        guildhall=manifest.GUILDHALL,
+        database=connection.vendor,
+        started=started.isoformat(),
+        finished=timezone.now().isoformat(),
+        newest_event=contents.newest_event,
+        repositories=repositories,
+        uploads=files,
+        bytes=total,
+        rows=contents.rows,
+        migrations=contents.migrations,
+    )
+    made.write(folder)
+    return made
+
+
+def _copy_repositories(copier: Copier, say: Say) -> int:
+    count = 0
+    for repo in store.folders(settings.REPOSITORIES_DIR):
+        if store.uuid_of(repo) is not None:
+            _copy_repository(copier, repo)
+            count += 1
+            if count % EACH == 0:
+                say(f"repositories: {count} so far")
+    say(f"repositories: {count}")
+    return count
+
+
+def _copy_repository(copier: Copier, repo: Path) -> None:
+    place = Path("repositories", repo.relative_to(settings.REPOSITORIES_DIR))
+    for name in store.FOLDERS:
+        (copier.folder / place / name).mkdir(parents=True)
+    with store.tidy_lock(repo, LOCK_SH):
+        for path in store.files_to_copy(repo):
+            try:
+                target = str(place / path.relative_to(repo))
+                copier.copy(path, target, is_immutable=store.is_immutable(path))
+            except FileNotFoundError:
+                # Refs may be deleted meanwhile; objects and packs stay, because of the lock.
+                if store.is_immutable(path):
+                    raise
+
+
+def _copy_uploads(copier: Copier, say: Say) -> int:
+    count = 0
+    for digest in uploads.stored():
+        path = uploads.path_of(digest)
+        place = Path("uploads", path.relative_to(settings.UPLOADS_DIR))
+        with suppress(FileNotFoundError):  # removed meanwhile, because no text refers to it
+            copier.copy(path, str(place), is_immutable=True)
+            count += 1
+            if count % (10 * EACH) == 0:
+                say(f"uploads: {count} so far")
+    say(f"uploads: {count}")
+    return count
+
+
+def _other_files() -> list[Path]:
+    """The plain files of DATA_DIR, such as the secret key, without a SQLite database."""
+    own, paths = database.own_files(), sorted(Path(settings.DATA_DIR).iterdir())
+    return [path for path in paths if path.is_file() and path.name not in own]

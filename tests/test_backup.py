@@ -1,0 +1,284 @@
+"""`manage.py backup` and `manage.py restore`: refusals, errors, incremental backups, restoration.
+
+tests/scenarios/test_backup.py makes backups while people work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.server import Server
+
+MAKE = """
+import os
+from datetime import timedelta
+from django.utils import timezone
+from apps.accounts.access import access_to_user
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.repos.access import access_to
+from apps.repos.actions import create_repo
+from apps.uploads.actions import create_upload
+from apps.uploads.models import Upload
+from tests.gitclient import Clone
+from pathlib import Path
+
+ada = Principal(User.objects.get(username="alice"))
+owner = ada.person
+repo = owner.repos.filter(slug="api").first() or create_repo(
+    access=access_to_user(ada, owner), name="Api", slug="api"
+)
+access = access_to(ada, repo)
+"""
+PUSH = "Clone(Path({folder!r}), repo, owner).push_commit('main', {{'a': 'x'}}, onto={onto!r})"
+UPLOAD = "create_upload(access=access, filename='a.bin', content=os.urandom(5_000_000))"
+EVENTS = """
+from apps.events.models import Event
+for event in Event.objects.filter(kind__startswith="branch-").order_by("id"):
+    print(event.kind, event.actor_id is not None)
+"""
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def data(
+    tmp_path_factory: pytest.TempPathFactory, new_server: Callable[..., Server]
+) -> Iterator[Server]:
+    """The data of a server with a repository, a commit and an upload."""
+    made = new_server(tmp_path_factory.mktemp("data"))
+    clone = str(tmp_path_factory.mktemp("clone") / "work")
+    made.run(MAKE + PUSH.format(folder=clone, onto="") + "\n" + UPLOAD)
+    (Path(made.environment["DATA_DIR"]) / "installation").write_text("an-id")
+    yield made
+    made.__exit__()
+
+
+@pytest.fixture(scope="module")
+def backup(data: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A complete backup. Tests change copies of it."""
+    folder = tmp_path_factory.mktemp("backup") / "new" / "full"
+    data.manage("backup", str(folder))
+    return folder
+
+
+@pytest.fixture
+def copy(backup: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(backup, tmp_path / "copy"))
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Server]:
+    """An empty installation."""
+    made = Server(tmp_path / "elsewhere")
+    yield made
+    made.__exit__()
+
+
+def fails(server: Server, *arguments: str) -> str:
+    """Run a command that must fail; returns what it prints."""
+    with pytest.raises(AssertionError) as failure:
+        server.manage(*arguments)
+    text = str(failure.value)
+    assert "Traceback" not in text, text
+    return text
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def change_manifest(folder: Path, **fields: Any) -> None:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def test_a_folder_with_contents_is_refused_and_left_alone(data, tmp_path):
+    (tmp_path / "mine").touch()
+    assert "is not empty" in fails(data, "backup", str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_previous_backup_has_to_be_complete(data, tmp_path):
+    (tmp_path / "half").mkdir()
+    target = tmp_path / "new"
+    text = fails(data, "backup", str(target), "--incremental", str(tmp_path / "half"))
+    assert "it has no manifest.json" in text and not target.exists()
+
+
+@pytest.mark.parametrize("size", [5_000, 4_000_000], ids=["database", "upload"])
+def test_a_full_disk_leaves_a_folder_without_manifest(data, tmp_path, size):
+    """A limit for the size of files simulates a full disk."""
+    full = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))"
+    call = f"from django.core.management import call_command as call; call('backup', '{tmp_path}')"
+    with pytest.raises(AssertionError, match="The backup is incomplete"):
+        data.run(f"{full}\n{call}")
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def test_a_file_that_cannot_be_read_is_named(data, tmp_path):
+    uploads = Path(data.environment["DATA_DIR"]) / "uploads"
+    upload = min(files(uploads))
+    moved = upload.rename(tmp_path / "upload")
+    upload.mkdir()  # root may read every file, but nobody reads a folder as one
+    try:
+        assert f"Is a directory: '{upload}'" in fails(data, "backup", str(tmp_path / "new"))
+    finally:
+        upload.rmdir()
+        moved.rename(upload)
+    assert not (tmp_path / "new" / "manifest.json").exists()
+
+
+def test_a_backup_is_private_and_says_what_it_has(backup, data):
+    made = json.loads((backup / "manifest.json").read_text())
+    assert (made["format"], made["repositories"], made["uploads"]) == (1, 1, 1)
+    assert made["rows"]["repos_repo"] == made["rows"]["uploads_upload"] == 1
+    assert made["rows"]["events_event"] > 0 < made["newest_event"]
+    assert "repos.0001_initial" in made["migrations"] and made["started"] < made["finished"]
+    names = {path.name for path in (backup / "files").iterdir()}
+    assert names == {"secret-key", "installation"}
+    assert backup.stat().st_mode & 0o77 == 0
+
+
+def test_an_incremental_backup_shares_what_cannot_change(data, backup, tmp_path):
+    later = tmp_path / "later"
+    data.run(MAKE + PUSH.format(folder=str(tmp_path / "work"), onto="") + "\n" + UPLOAD)
+    data.manage("backup", str(later), "--incremental", str(backup))
+    shared, own = set[str](), set[str]()
+    for path in files(later):
+        previous = backup / path.relative_to(later)
+        is_shared = previous.exists() and previous.stat().st_ino == path.stat().st_ino
+        (shared if is_shared else own).add(str(path.relative_to(later)))
+    objects = {name for name in shared if "/objects/" in name}
+    assert objects and shared - objects == {
+        str(path.relative_to(backup)) for path in files(backup / "uploads")
+    }
+    assert any("/objects/" in name for name in own), "the new commit"
+    assert sum(name.startswith("uploads/") for name in own) == 1
+    assert {"manifest.json", "files/secret-key"} < own
+    live = Path(data.environment["DATA_DIR"])
+    assert not {path.stat().st_ino for path in files(live)} & {
+        path.stat().st_ino for path in files(later)
+    }
+
+
+def test_an_installation_with_contents_is_refused(data, backup, elsewhere):
+    assert "is not empty: it has installation, repositories, uploads" in fails(
+        data, "restore", str(backup)
+    )
+    elsewhere.manage("migrate", "--verbosity", "0")
+    assert "The database is not empty: it has" in fails(elsewhere, "restore", str(backup))
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "another format": ({"format": 2}, "another format: 2"),
+    "another database": ({"database": "oracle"}, "The backup is of oracle, but"),
+    "a newer version": ({"migrations": ["repos.9999_next"]}, "no migration repos.9999_next"),
+    "a field too much": ({"mood": "good"}, "is damaged"),
+}
+
+
+def test_a_backup_that_cannot_be_restored_here_is_refused(copy, elsewhere, case):
+    original = (copy / "manifest.json").read_text()
+    for name, (fields, words) in REFUSED.items():
+        with case(name):
+            (copy / "manifest.json").write_text(original)
+            change_manifest(copy, **fields)
+            assert words in fails(elsewhere, "restore", str(copy))
+    (copy / "manifest.json").unlink()
+    assert "it has no manifest.json" in fails(elsewhere, "restore", str(copy))
+    data = Path(elsewhere.environment["DATA_DIR"])
+    assert not (data / "repositories").exists()
+
+
+def test_missing_parts_are_reported(copy, elsewhere):
+    [upload] = files(copy / "uploads")
+    upload.unlink()
+    shutil.rmtree(next((copy / "repositories").glob("??/??/*.git")))
+    text = fails(elsewhere, "restore", str(copy))
+    for words in (
+        "its folder is missing",
+        "repositories: 0 instead of 1",
+        "uploads: 0 instead of 1",
+        "check_uploads: 1 of 1 files are missing or damaged",
+    ):
+        assert words in text
+
+
+def test_an_upload_that_was_removed_during_the_backup_is_not_missing(data, elsewhere, tmp_path):
+    """The worker removes uploads that no text refers to once they are a day old."""
+    age = "from apps.uploads.models import Upload; from django.utils import timezone as tz\n"
+    age += "from datetime import timedelta as by\n"
+    age += "Upload.objects.update(created_at=tz.now() - by(days={}))"
+    data.run(age.format(2))
+    data.manage("backup", str(tmp_path / "new"))
+    data.run(age.format(0))
+    shutil.rmtree(tmp_path / "new" / "uploads")
+    repositories = sum(path.stat().st_size for path in files(tmp_path / "new" / "repositories"))
+    change_manifest(tmp_path / "new", uploads=0, bytes=repositories)
+    assert "nothing is missing" in elsewhere.manage("restore", str(tmp_path / "new"))
+
+
+def test_pushes_after_the_copy_of_the_database_are_recorded(data, elsewhere, tmp_path):
+    """A push and an upload come as soon as the database has been copied."""
+    folder = tmp_path / "new"
+    push = PUSH.format(folder=str(tmp_path / "work"), onto="")
+    code = f"change = lambda line: line.startswith('database') and ({push}, {UPLOAD})\n"
+    code += "from config.backups.backup import back_up\n"
+    data.run(f"{MAKE}{code}back_up(Path({str(folder)!r}), None, change)")
+    before = data.run(EVENTS).splitlines()
+    text = elsewhere.manage("restore", str(folder))
+    assert "users/alice/api: 1 moves of refs recorded" in text and "nothing is missing" in text
+    assert elsewhere.run(EVENTS).splitlines() == [*before[:-1], "branch-pushed False"]
+    restored = Path(elsewhere.environment["DATA_DIR"])
+    for name in ("installation", "secret-key"):
+        assert (restored / name).read_text() == (folder / "files" / name).read_text()
+
+
+def test_a_backup_of_an_older_version_is_migrated(data, elsewhere, tmp_path):
+    """The last migration of an app is undone before the backup."""
+    folder = tmp_path / "old"
+    names = data.manage("showmigrations", "pulls", "--plan").splitlines()
+    names = [line.split()[-1] for line in names if " pulls." in line]
+    before = names[-2].partition(".")[2]
+    data.manage("migrate", "pulls", before, "--verbosity", "0")
+    data.manage("backup", str(folder))
+    data.manage("migrate", "--verbosity", "0")
+    assert names[-1] not in json.loads((folder / "manifest.json").read_text())["migrations"]
+    assert "nothing is missing" in elsewhere.manage("restore", str(folder))
+    elsewhere.manage("migrate", "--check")
+
+
+@pytest.mark.skipif(
+    not os.environ.get("DATABASE_URL", "").startswith("postgres"), reason="needs PostgreSQL"
+)
+def test_no_password_is_on_a_command_line_and_a_missing_pg_dump_is_named(data, tmp_path):
+    """A `pg_dump` that prints its arguments and ends in failure."""
+    program = tmp_path / "pg_dump"
+    program.write_text('#!/bin/sh\necho "ran with $* and $PGPASSWORD" >&2\nexit 1\n')
+    program.chmod(0o700)
+    url = urlsplit(data.environment["DATABASE_URL"])
+    secret = url._replace(netloc=f"postgres:secret@{url.hostname}").geturl()
+    own, data.environment = (
+        data.environment,
+        {
+            **data.environment,
+            "DATABASE_URL": secret,
+            "PATH": str(tmp_path),
+        },
+    )
+    try:
+        text = fails(data, "backup", str(tmp_path / "one"))
+        assert text.count("secret") == 1 and "and secret" in text
+        program.unlink()
+        text = fails(data, "backup", str(tmp_path / "two"))
+        assert "pg_dump could not start: No such file" in text
+    finally:
+        data.environment = own
