@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import sleep
@@ -20,7 +21,7 @@ PAUSE = 0.2
 def one_at_a_time(connection: Any, say: Callable[[str], object]) -> Iterator[None]:
     """In the block this process has the lock, which ends with the process or its connection."""
     on_postgresql = connection.vendor == "postgresql"
-    with _advisory_lock(connection) if on_postgresql else _file_lock() as is_taken:
+    with _advisory_lock(connection) if on_postgresql else _folder_lock() as is_taken:
         if not is_taken():
             say("Another process migrates the database. Waiting until it has finished …")
             while not is_taken():
@@ -42,15 +43,18 @@ def _advisory_lock(connection: Any) -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def _file_lock() -> Iterator[Callable[[], bool]]:
-    """SQLite's database is in a folder of one machine."""
-    with (settings.DATA_DIR / "migrate.lock").open("w") as file:
+def _folder_lock() -> Iterator[Callable[[], bool]]:
+    """A lock on the data folder: SQLite's database is on one machine."""
+    folder = os.open(settings.DATA_DIR, os.O_RDONLY)
 
-        def is_taken() -> bool:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-            return True
+    def is_taken() -> bool:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
+    try:
         yield is_taken
+    finally:
+        os.close(folder)
