@@ -16,7 +16,7 @@ class SiteRequest(HttpRequest):
     """A type for Django's requests with the attributes that this project sets."""
 
     id: str
-    """Id of the request in the logs, set by `apps.web.headers.page_headers`."""
+    """Id of the request in the logs, set by `apps.core.request_log`."""
     principal: Principal
     """Set by `apps.accounts.authentication.session_principal`."""
     auth: Principal
