@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from apps.core import json
 from apps.core.request_ids import current, without_invites
+
+
+# logging would look them up for each line, and none has them.
+logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+logging.logAsyncioTasks = False
 
 
 class RequestId(logging.Filter):
@@ -24,13 +30,22 @@ class RequestId(logging.Filter):
         return True
 
 
+class TextFormatter(logging.Formatter):
+    """Lines for people, with times in UTC."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s%(about)s")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - of logging
+        return time_of(record)
+
+
 class JsonFormatter(logging.Formatter):
     """One object per line. A line whose values have names has these instead of a message."""
 
     def format(self, record: logging.LogRecord) -> str:
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
-            "time": time.replace("+00:00", "Z"),
+            "time": time_of(record),
             "level": record.levelname,
             "logger": record.name,
         }
@@ -41,3 +56,14 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line).decode()
+
+
+def time_of(record: logging.LogRecord) -> str:
+    """The time of a line, such as `2026-05-04T09:08:07.123Z`."""
+    seconds, milliseconds = divmod(int(record.created * 1000), 1000)
+    return f"{second(seconds)}.{milliseconds:03}Z"
+
+
+@lru_cache(maxsize=1)
+def second(timestamp: int) -> str:
+    return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%S")

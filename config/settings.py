@@ -221,7 +221,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "text": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s%(about)s"},
+        "text": {"()": "config.logs.TextFormatter"},
         "json": {"()": "config.logs.JsonFormatter"},
     },
     "filters": {"request": {"()": "config.logs.RequestId"}},
