@@ -218,7 +218,6 @@ class Handler:
         """Answer a request that no view gets. It has an id and a line of the log like others."""
         middleware = request_log(lambda request: response)
         await self.send_response(middleware(self.application.request_class(environ)), send)
-        response.close()
 
     def _body_of(self, path: str, environ: Environ, receive: Receive) -> Body:
         if GIT.fullmatch(path):

@@ -10,7 +10,6 @@ from typing import Any
 from apps.core import json
 from apps.core.request_ids import current, without_invites
 
-
 # logging would look them up for each line, and none has them.
 logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 logging.logAsyncioTasks = False
@@ -36,7 +35,7 @@ class TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s%(about)s")
 
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - of logging
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         return time_of(record)
 
 

@@ -21,10 +21,6 @@ class CurrentRequest:
     username: str = "-"
     """The person whose token or session was accepted."""
     queries: int = 0
-    finish: Callable[[CurrentRequest], None] | None = None
-    """Called with this object when the answer is closed. It holds no reference to it, which would
-    be a cycle.
-    """
 
     def count(self, execute: Callable[..., Any], *query: Any) -> Any:
         """A wrapper for `connection.execute_wrapper`."""

@@ -1,4 +1,4 @@
-"""Middleware: an id for each request, and a line of the log when its answer ends.
+"""Middleware: an id for each request, and a line of the log.
 
 A line has no query string and no secret of a path. docs/logs.md describes ids and lines.
 """
@@ -8,15 +8,14 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from time import perf_counter
 from typing import Any, cast
 
 from django.conf import settings
-from django.core.signals import request_finished
 from django.db import connection
-from django.http import HttpRequest
+from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.encoding import escape_uri_path
 
@@ -40,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 def request_log(get_response: Next) -> Next:
     """Set `request.id` and the header `X-Request-Id` of the answer. If the logger has the level
-    INFO, log the request when its answer is closed, which is after the last byte of a stream.
+    INFO, log the request when it is answered, or after the last byte of a streamed answer.
     """
 
     def answer(request: SiteRequest) -> HttpResponseBase:
@@ -63,21 +62,33 @@ def request_id_of(meta: Mapping[str, str]) -> str:
     return sent if ACCEPTED.fullmatch(sent) else secrets.token_hex(4)
 
 
-def logged(
-    request: HttpRequest, running: CurrentRequest, get_response: Next
-) -> HttpResponseBase:
-    """Answer the request, and let it be logged when the answer is closed."""
+class Pieces:
+    """The pieces of a streamed answer; `finish` is called when it is closed."""
+
+    def __init__(self, pieces: Any, finish: Callable[[], None]) -> None:
+        self.pieces, self.close = pieces, finish
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.pieces)
+
+
+def logged(request: HttpRequest, running: CurrentRequest, get_response: Next) -> HttpResponseBase:
+    """Answer the request and log it."""
     begun, gits = perf_counter(), started_here.get()
     with connection.execute_wrapper(running.count):
         response = get_response(request)
-    running.finish = partial(write_line, request, response.status_code, begun, gits)
+    finish = partial(write_line, request, running, response.status_code, begun, gits)
+    if isinstance(response, StreamingHttpResponse):
+        response.streaming_content = Pieces(response.streaming_content, finish)
+    else:
+        finish()
     return response
 
 
 def write_line(
-    request: HttpRequest, status: int, begun: float, gits: int, running: CurrentRequest
+    request: HttpRequest, running: CurrentRequest, status: int, begun: float, gits: int
 ) -> None:
-    """Log the request. `Logger.info` would look for the calling line, which tells nothing here."""
+    """`Logger.info` would look for the calling line, which tells nothing here."""
     values = {
         "person": running.username,
         "address": address_of(request.META, settings.TRUSTED_PROXIES),
@@ -90,17 +101,6 @@ def write_line(
         "gits": started_here.get() - gits,
     }
     logger.handle(logger.makeRecord(logger.name, logging.INFO, "", 0, LINE, (values,), None))
-
-
-def end_request(**_: Any) -> None:
-    """Log the current request, whose answer is closed: later lines are not about it."""
-    if running := current.get():
-        if running.finish:
-            running.finish(running)
-        current.set(None)
-
-
-request_finished.connect(end_request)
 
 
 def visible_path(path: str) -> str:

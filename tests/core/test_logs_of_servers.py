@@ -134,7 +134,9 @@ def test_the_log_holds_no_secret(logging_server, tmp_path: Path):
     ask(server, f"/api/v1/signup-invites/{invite}", "DELETE", Authorization=f"Bearer {token}")
     address = server.url.replace("://", f"://{token}:@") + "/users/alice/none.git"
     Git(tmp_path / "swapped", address, None).fails("fetch", address)
-    Git(tmp_path / "ours", address, None).fails("fetch", address.replace(f"{token}:", f"any:{token}"))
+    Git(tmp_path / "ours", address, None).fails(
+        "fetch", address.replace(f"{token}:", f"any:{token}")
+    )
     last = ask(server, "/healthz").getheader("X-Request-Id")
     line_of(server, last)
     assert "/settings/invites/-/delete" in server.log and "none.git" in server.log

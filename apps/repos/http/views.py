@@ -96,7 +96,9 @@ def refusal(error: ApiError) -> HttpResponse:
     if error.status == 401:
         headers["WWW-Authenticate"] = 'Basic realm="Guildhall"'
     text = error.detail if error.status < 500 else with_request_id(error.detail)
-    return HttpResponse(f"{text}\n", status=error.status, content_type="text/plain", headers=headers)
+    return HttpResponse(
+        f"{text}\n", status=error.status, content_type="text/plain", headers=headers
+    )
 
 
 @git_view("GET")
