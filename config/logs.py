@@ -12,7 +12,6 @@ from apps.core.request_ids import current, without_invites
 
 # logging would look them up for each line, and none has them.
 logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-logging.logAsyncioTasks = False
 
 
 class RequestId(logging.Filter):
@@ -50,8 +49,10 @@ class JsonFormatter(logging.Formatter):
         }
         if request_id := getattr(record, "request_id", ""):
             line["request_id"] = request_id
-        is_named = isinstance(record.args, dict)
-        line |= record.args if is_named else {"message": record.getMessage()}
+        if isinstance(record.args, dict):
+            line |= record.args
+        else:
+            line["message"] = record.getMessage()
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line).decode()
