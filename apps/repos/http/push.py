@@ -99,7 +99,8 @@ def failure_report(
     refusal = as_api_error(error)
     if (refusal is not None and refusal.status < 500) or not request.wants_report:
         raise error
-    logger.error("A push to %s failed: %s", repo.path, error, exc_info=refusal is None)
+    kind = type(error).__name__  # the texts of PostgreSQL have several lines
+    logger.error("A push to %s failed: %s", repo.path, kind, exc_info=refusal is None)
     with suppress(ApiError):  # the client has disconnected
         drop(body)
     reason = with_request_id((refusal or plain_error(500)).detail)
