@@ -40,7 +40,7 @@ from apps.web.frame import repo_context
 from apps.web.templatetags.guildhall import lasting
 from config import urls
 from config.environment import origin_of
-from config.logs import RequestId
+from config.logs import RequestId, TextFormatter
 from tests.principals import principal_of
 from tests.web.markup import colour_alone
 from tests.web.page_client import PageResponse, plain
@@ -391,8 +391,7 @@ def test_the_log_of_an_error_has_the_id_that_its_page_shows(visit, caplog):
     with caplog.at_level(logging.ERROR):
         shown = visit().get("/breaks").gives(500)
     [record] = [one for one in caplog.records if one.exc_info]
-    formatters: Any = settings.LOGGING["formatters"]
-    line = logging.Formatter(formatters["text"]["format"]).format(record)
+    line = TextFormatter().format(record)
     assert "Internal Server Error: /breaks" in line
     assert line.splitlines()[0].endswith(f"(request {id_on(shown)})")
 
