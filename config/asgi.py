@@ -12,7 +12,6 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 
 from config.bodies import Receive
 from config.connections import accept_here
-from config.handler import Handler, Send
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
@@ -24,6 +23,7 @@ from apps.events.consumers import EventStreamConsumer  # noqa: E402
 from apps.events.hub import hub  # noqa: E402
 from apps.jobs.worker import start_if_wanted  # noqa: E402
 from config.checks import refusal_at_start, warn_at_start  # noqa: E402
+from config.handler import Handler, Send  # noqa: E402
 from config.health import Application, before_end, drain_at_end  # noqa: E402
 
 

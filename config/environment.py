@@ -66,6 +66,9 @@ class Environment:
         self.owner_mib = reader.get("OWNER_MIB", "204800", disk)
         self.email = reader.get("EMAIL_URL", "", _email)
         self.email_from = reader.get("EMAIL_FROM", _default_sender(self.base_url), _sender)
+        self.log_format = reader.get("LOG_FORMAT", "text", _one_of("text", "json"))
+        access_log = reader.get("ACCESS_LOG", "false", _one_of("false", "true"))
+        self.access_log = access_log == "true"
         reader.exit_if_invalid()
         self.holds_database = _is_below(self.data_dir, self.database)
         self.secret_key = variables.get("SECRET_KEY") or stored_key(self.data_dir)
@@ -185,6 +188,15 @@ def _integer(meaning: str, least: int, most: int) -> Callable[[str], int]:
         if not re.fullmatch(r"[0-9]{1,9}", text) or not least <= int(text) <= most:
             raise ValueError(f"must be {meaning}, from {least} to {most}.")
         return int(text)
+
+    return read
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"must be one of: {', '.join(words)}.")
+        return text
 
     return read
 

@@ -24,6 +24,7 @@ from django.urls import set_script_prefix
 from apps.core.body_limits import UPLOAD_LIMIT, upload_memory
 from apps.core.errors import BadRequest, Unavailable
 from apps.core.middleware import error_answer
+from apps.core.request_log import request_log
 from apps.core.requests import UNDER_ASGI, address_of
 from apps.core.slugs import PREFIX
 from config.bodies import ApiBody, BufferedBody, Receive, StreamedBody
@@ -225,10 +226,15 @@ class Handler:
         try:
             await body.begin(environ)
         except (BadRequest, Unavailable) as error:
-            await self.send_response(error_answer(error), send)
+            await self._refuse(environ, error_answer(error), send)
             return
         is_git = type(body) is StreamedBody
         await Exchange(self.application, environ, body, send).run(self.threads, at_once=is_git)
+
+    async def _refuse(self, environ: Environ, response: HttpResponse, send: Send) -> None:
+        """Answer a request that no view gets. It has an id and a line of the log like others."""
+        middleware = request_log(lambda request: response)
+        await self.send_response(middleware(self.application.request_class(environ)), send)
 
     def _body_of(self, path: str, environ: Environ, receive: Receive) -> Body:
         if GIT.fullmatch(path):

@@ -2,7 +2,7 @@
 
 DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT,
 WEB_CONCURRENCY, GIT_SLOTS, GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS, UPLOAD_MIB_PER_DAY,
-REPO_MIB, OWNER_MIB, EMAIL_URL, EMAIL_FROM.
+REPO_MIB, OWNER_MIB, EMAIL_URL, EMAIL_FROM, LOG_FORMAT, ACCESS_LOG.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ INSTALLED_APPS = [
     "apps.web",
 ]
 MIDDLEWARE = [
+    "apps.core.request_log.request_log",
     "apps.core.middleware.api_errors",
     "apps.browse.middleware.reject_early_retries",
     "apps.web.headers.page_headers",
@@ -222,12 +223,15 @@ SPECTACULAR_SETTINGS = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s%(about)s"}},
+    "formatters": {
+        "text": {"()": "config.logs.TextFormatter"},
+        "json": {"()": "config.logs.JsonFormatter"},
+    },
     "filters": {"request": {"()": "config.logs.RequestId"}},
     "handlers": {
         "stderr": {
             "class": "logging.StreamHandler",
-            "formatter": "line",
+            "formatter": env.log_format,
             "filters": ["request"],
         }
     },
@@ -236,6 +240,7 @@ LOGGING = {
     "loggers": {
         # The log says why a push was refused.
         "apps.repos.http": {"level": "INFO"},
+        "apps.core.request_log": {"level": "INFO" if env.access_log else "WARNING"},
         "django.request": {"level": "ERROR"},
         "django.security": {"level": "CRITICAL"},
     },

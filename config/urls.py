@@ -23,12 +23,12 @@ GIT = {
 }
 urlpatterns = [
     *(
-        path(f"{owner}/<repo_slug:repo_slug>.git/{end}", view)
+        path(f"{owner}/<repo_slug:repo_slug>.git/{end}", view, name=end)
         for owner in ("teams/<team_slug:team_slug>", "users/<username:username>")
         for end, view in GIT.items()
     ),
     path("api/v1/", include(api.urlpatterns)),
-    path("favicon.ico", RedirectView.as_view(url=static("guildhall.svg"))),
+    path("favicon.ico", RedirectView.as_view(url=static("guildhall.svg")), name="favicon"),
     path("", include("apps.web.routes")),
     path("admin/", admin.site.urls),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -266,6 +267,14 @@ def test_a_body_that_takes_too_long_to_come_is_refused(post, monkeypatch):
         late = post(where, unending(piece))
         assert (late.status, orjson.loads(late.body)["error"]) == (400, "malformed_request")
         assert b"longer than 0.05 s" in late.body
+
+
+def test_a_request_that_no_view_gets_has_an_id_and_a_line(post, monkeypatch, caplog):
+    monkeypatch.setattr(bodies, "LONGEST", 0.05)
+    caplog.set_level(logging.INFO, "apps.core.request_log")
+    late = post(API, unending())
+    [record] = [one for one in caplog.records if one.name == "apps.core.request_log"]
+    assert late.headers[b"X-Request-Id"] and vars(record)["args"]["status"] == late.status == 400
 
 
 def test_what_is_taken_of_a_refused_push_is_not_waited_for_long(post, monkeypatch):

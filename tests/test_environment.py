@@ -58,6 +58,8 @@ WRONG = {
     "UPLOAD_MIB_PER_DAY": ["0", "1 GiB"],
     "REPO_MIB": ["0"],
     "OWNER_MIB": ["20 GiB"],
+    "LOG_FORMAT": ["xml", "JSON"],
+    "ACCESS_LOG": ["yes", "1"],
     "TRUSTED_PROXIES": ["-1", "one", "٣", "100"],
 }
 WRONG_VALUES = [(name, value) for name, values in WRONG.items() for value in values]

@@ -107,8 +107,7 @@ def test_a_push_whose_journal_finds_no_room_moves_nothing_and_says_why(
             content_type="application/x-git-receive-pack-request",
             headers={"Authorization": f"Bearer {make.token(alice)}"},
         )
-    assert (answer.status_code, answer["Retry-After"]) == (503, "60")
-    assert WORDS in answer.text
+    assert answer.status_code == 200 and answer.text.count(WORDS) == len(names)
     assert team_repo.git.refs() == {} and not PushJournal.objects.exists()
 
 

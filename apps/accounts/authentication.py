@@ -24,6 +24,7 @@ from apps.accounts.principal import ANONYMOUS, Principal, inactive_user
 from apps.core.access import Level
 from apps.core.errors import Unauthenticated
 from apps.core.middleware import Next
+from apps.core.request_ids import note_person
 from apps.core.requests import SiteRequest
 from apps.core.statements import Parameter, Statement
 
@@ -147,7 +148,10 @@ set_override(StreamSession, "suppress_collision_warning", True)
 def principal_of_session(request: HttpRequest) -> Principal:
     """The principal who is signed in to the pages."""
     user = get_user(request)
-    return Principal(user) if isinstance(user, User) else ANONYMOUS
+    if not isinstance(user, User):
+        return ANONYMOUS
+    note_person(user.username)
+    return Principal(user)
 
 
 def credentials_of(meta: dict[str, Any]) -> tuple[str, str] | None:
@@ -181,6 +185,7 @@ def principal_of(text: str, username: str = "") -> Principal:
     if not token.user.is_active:
         raise inactive_user()
     token.touch()
+    note_person(token.user.username)
     return Principal(token.user, token)
 
 

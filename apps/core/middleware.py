@@ -13,6 +13,7 @@ from apps.core import json
 from apps.core.compression import compress
 from apps.core.conditional import NO_STORE, by_body
 from apps.core.errors import ApiError, plain_error
+from apps.core.request_ids import with_request_id
 
 Next = Callable[[HttpRequest], HttpResponseBase]
 URI_LIMIT = 8000
@@ -35,7 +36,7 @@ def api_errors(get_response: Next) -> Next:
             return error_answer(refusal)
         response = get_response(request)
         if response.status_code >= 400 and not is_json(response):
-            response = error_answer(plain_error(response.status_code))
+            response = error_answer(plain_answer(response.status_code))
         if request.method in {"GET", "HEAD"} and response.status_code in {200, 304}:
             response = finish_read(request, response)
         add_headers(request, response)
@@ -43,6 +44,14 @@ def api_errors(get_response: Next) -> Next:
         return response
 
     return answer
+
+
+def plain_answer(status: int) -> ApiError:
+    """The error for a status alone. A 500 names its id, as its traceback in the log does."""
+    error = plain_error(status)
+    if status == 500:
+        error.detail = with_request_id(error.detail)
+    return error
 
 
 def is_json(response: HttpResponseBase) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import cast
 
@@ -16,7 +17,7 @@ class SiteRequest(HttpRequest):
     """A type for Django's requests with the attributes that this project sets."""
 
     id: str
-    """Id of the request in the logs, set by `apps.web.headers.page_headers`."""
+    """Id of the request in the logs, set by `apps.core.request_log`."""
     principal: Principal
     """Set by `apps.accounts.authentication.session_principal`."""
     auth: Principal
@@ -67,7 +68,11 @@ def address_of(meta: Mapping[str, str], trusted_proxies: int) -> str:
 
 def network(text: str) -> str | None:
     """`192.0.2.7` or `2001:db8:1:2::/64`, without a port; None if it is not an address."""
-    text = text.strip()[:100]
+    return _network(text.strip()[:100])
+
+
+@lru_cache(maxsize=1024)
+def _network(text: str) -> str | None:
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:

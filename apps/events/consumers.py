@@ -19,6 +19,7 @@ from channels.generic.http import AsyncHttpConsumer
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 
+from apps.core.request_ids import HEADER, CurrentRequest, current
 from apps.events.frames import OPENING, bodies_for, frames_of
 from apps.events.hub import EventStreamResponse, Subscriber, hub, in_thread
 from apps.events.scopes import Selection
@@ -86,6 +87,7 @@ class EventStreamConsumer(AsyncHttpConsumer):
         while True:
             state_before = hub.state
             response = await self.handler.ask(self.scope)
+            current.set(CurrentRequest(response[HEADER]))
             if not isinstance(response, EventStreamResponse):
                 await self.handler.send_response(response, self.send)
                 return None

@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -144,6 +145,8 @@ class Result:
 spawned = 0
 """Number of git processes started in this process, for tests that expect none."""
 _counting = Lock()
+started_here: ContextVar[int] = ContextVar("started_here", default=0)
+"""Number of git processes started in this thread, for the log line of a request."""
 
 
 def run_git(
@@ -347,6 +350,7 @@ def _spawn(
         raise GitError(f"git {subcommand} could not start: {error.strerror}") from error
     with _counting:
         spawned += 1
+    started_here.set(started_here.get() + 1)
     if prlimit is not None:
         _set_limits(process, limits, prlimit)
     return process

@@ -1,15 +1,11 @@
-"""Middleware: the Content-Security-Policy of every page, and the id of each request."""
+"""Middleware: the Content-Security-Policy of every page."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
-from typing import cast
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-
-from apps.core.requests import SiteRequest
 
 Next = Callable[[HttpRequest], HttpResponseBase]
 OWN = {
@@ -23,7 +19,6 @@ OWN = {
     "frame-ancestors": "'none'",
 }
 ADMIN = "/admin/"
-REQUEST_ID = "X-Request-ID"
 
 
 def policy(**changed: str) -> str:
@@ -38,18 +33,13 @@ ADMIN_PAGES = policy(style_src="'self' 'unsafe-inline'", font_src="'self'")
 
 
 def page_headers(get_response: Next) -> Next:
-    """Send the policy with every HTML response, Django's own error pages included.
+    """Send the policy with every HTML response, Django's own error pages included."""
 
-    `request.id` is in the error log, on error pages, and in a header that a proxy can log.
-    """
-
-    def answer(request: SiteRequest) -> HttpResponseBase:
-        request.id = secrets.token_hex(4)
+    def answer(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
         if response.get("Content-Type", "").startswith("text/html"):
             admin = request.path_info.startswith(ADMIN)
             response.setdefault("Content-Security-Policy", ADMIN_PAGES if admin else PAGES)
-            response[REQUEST_ID] = request.id
         return response
 
-    return cast("Next", answer)
+    return answer

@@ -40,7 +40,7 @@ from apps.web.frame import repo_context
 from apps.web.templatetags.guildhall import lasting
 from config import urls
 from config.environment import origin_of
-from config.logs import RequestId
+from config.logs import RequestId, TextFormatter
 from tests.principals import principal_of
 from tests.web.markup import colour_alone
 from tests.web.page_client import PageResponse, plain
@@ -381,18 +381,17 @@ def test_a_refusal_names_its_request_and_one_way_on(visit, team_repo, carol, pat
     pages = [visit(carol).get(path) for _ in range(2)]
     for found in pages:
         assert found.status in {403, 404} and found.h1 and 'href="/"' in found.html
-        assert found.header("X-Request-ID") == id_on(found)
+        assert found.header("X-Request-Id") == id_on(found)
     assert id_on(pages[0]) != id_on(pages[1])
 
 
 @override_settings(ROOT_URLCONF=__name__)
 def test_the_log_of_an_error_has_the_id_that_its_page_shows(visit, caplog):
+    caplog.handler.addFilter(RequestId())
     with caplog.at_level(logging.ERROR):
         shown = visit().get("/breaks").gives(500)
     [record] = [one for one in caplog.records if one.exc_info]
-    assert RequestId().filter(record)
-    formatters: Any = settings.LOGGING["formatters"]
-    line = logging.Formatter(formatters["line"]["format"]).format(record)
+    line = TextFormatter().format(record)
     assert "Internal Server Error: /breaks" in line
     assert line.splitlines()[0].endswith(f"(request {id_on(shown)})")
 

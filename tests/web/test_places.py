@@ -30,7 +30,7 @@ def assert_look_alike(person, addresses) -> None:
     for address, answer in zip(addresses, answers, strict=True):
         shown = quote(address) if goal else address.removesuffix(".git")
         answer.redirects_to(f"{goal}{shown}", 302)
-    ownless = {"Location", "Content-Length", "X-Request-ID"}
+    ownless = {"Location", "Content-Length", "X-Request-Id"}
     first, *others = [(set(one.response.headers) - ownless, one.html) for one in answers]
     assert all(other == first for other in others)
 

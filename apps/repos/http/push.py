@@ -22,8 +22,16 @@ from django.db.models.functions import Lower
 from apps.core.access import Level
 from apps.core.body_limits import body_memory
 from apps.core.controls import CONTROLS, has_controls
-from apps.core.errors import ApiError, BadRequest, Forbidden, unavailable
+from apps.core.errors import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    as_api_error,
+    plain_error,
+    unavailable,
+)
 from apps.core.locks import give_back_connection, lock
+from apps.core.request_ids import with_request_id
 from apps.core.slots import Hold
 from apps.git.history import distances
 from apps.git.protocol import (
@@ -38,7 +46,7 @@ from apps.git.protocol import (
 )
 from apps.git.refs import new_name_problem, valid_ref_name
 from apps.git.repo import MOST_PUSHED
-from apps.git.run import GitProcess, ends_well, kill_group
+from apps.git.run import GitError, GitProcess, ends_well, kill_group
 from apps.repos import quota
 from apps.repos.access import RepoAccess
 from apps.repos.http.streams import LAST_SECONDS, PIECE, drop, end
@@ -68,7 +76,7 @@ logger = logging.getLogger(__name__)
 
 
 def receive(*, access: RepoAccess, body: Iterator[bytes]) -> bytes:
-    """Carry out a push; return the report that `git push` prints.
+    """Carry out a push; return the report that `git push` prints, also of internal errors.
 
     Errors: 400 for a malformed push, 403 if all refs are refused and the client reads no report,
     503 while the command lists of other pushes fill the memory, those of `accept_refs`, and those
@@ -76,7 +84,28 @@ def receive(*, access: RepoAccess, body: Iterator[bytes]) -> bytes:
     """
     with body_memory.hold(f"person:{access.principal.person_id}") as hold:
         request, rest = read_commands(reserve_memory(body, hold))
-        return carry_out(access, request, rest, body)
+        try:
+            return carry_out(access, request, rest, body)
+        except Exception as error:
+            return failure_report(access.repo, request, body, error)
+
+
+def failure_report(
+    repo: Repo, request: PushRequest, body: Iterator[bytes], error: Exception
+) -> bytes:
+    """Refuse every ref because of an error that is not the client's, and name the request: git
+    prints nothing of a 5xx. Other errors, and all if the client reads no report, are raised.
+    """
+    refusal = as_api_error(error)
+    if (refusal is not None and refusal.status < 500) or not request.wants_report:
+        raise error
+    kind = type(error).__name__  # the texts of PostgreSQL have several lines
+    logger.error("A push to %s failed: %s", repo.path, kind, exc_info=refusal is None)
+    with suppress(ApiError):  # the client has disconnected
+        drop(body)
+    reason = with_request_id((refusal or plain_error(500)).detail)
+    results = [(command.ref, reason) for command in request.commands]
+    return report(results, sideband=request.sideband)
 
 
 def refuse_all(body: Iterator[bytes], error: ApiError, caller: str) -> bytes:
@@ -383,6 +412,8 @@ def run(repo: Repo, feeder: Feeder, most: int | None = None) -> bytes:
             repo.git.remove_quarantines(within=KILLED_SECONDS)
     if process.returncode and feeder.error is None:
         logger.warning("receive-pack of %s ended with %s", repo.uuid, process.returncode)
+        if not answer:
+            raise GitError("receive-pack ended without a report")
     return answer
 
 

@@ -229,7 +229,10 @@ class Output:
         self.process = process
         self.rest = self.packed(packer) if packer else self.written()
         try:
-            self.first = first or next(self.rest, b"")
+            piece = next(self.rest, b"")
+            if first and not piece:
+                raise BrokenOff("git has written nothing after the beginning of its answer")
+            self.first = first + piece
         except BaseException:
             self.close()
             raise

@@ -33,6 +33,7 @@ from apps.core.errors import (
 )
 from apps.core.locks import give_back_connection
 from apps.core.middleware import add_headers
+from apps.core.request_ids import with_request_id
 from apps.core.views import base_url, check_same_site
 from apps.git.protocol import (
     ProtocolError,
@@ -78,7 +79,8 @@ def git_view(method: str) -> Callable[[View], View]:
             except Exception as exception:
                 error = as_api_error(exception)
                 if error is None:
-                    raise
+                    logger.error("Defect at %s", request.path, exc_info=exception)
+                    error = plain_error(500)
                 response = refusal(error)
             add_headers(request, response)
             return response
@@ -93,8 +95,10 @@ def refusal(error: ApiError) -> HttpResponse:
     headers = dict(error.headers)
     if error.status == 401:
         headers["WWW-Authenticate"] = 'Basic realm="Guildhall"'
-    text = f"{error.detail}\n"
-    return HttpResponse(text, status=error.status, content_type="text/plain", headers=headers)
+    text = error.detail if error.status < 500 else with_request_id(error.detail)
+    return HttpResponse(
+        f"{text}\n", status=error.status, content_type="text/plain", headers=headers
+    )
 
 
 @git_view("GET")
