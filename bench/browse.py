@@ -1,22 +1,28 @@
 """Time of reading code in a repository as large as git/git, compared with the git command.
 
-    .venv/bin/python bench/browse.py [folder of the snapshot] [--kind=gunicorn]
+    .venv/bin/python bench/browse.py [folder of the snapshot] [--kind=gunicorn] [--first-look]
 
-The two take turns; medians, and what the API takes beyond git. See bench/README.md.
+Medians, in turns. `--first-look`: instead, a pull of 300 files after a push. See bench/README.md.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from measuring import Call, alices, serving, take_turns
 from snapshot import snapshot
+
+from apps.git.repo import GitRepo
+from tests.waiting import eventually
 
 ROUNDS, WARM_UP = int(os.environ.get("ROUNDS", "40")), 3
 BEYOND = 0.015
@@ -154,8 +160,83 @@ def measure(both: dict[str, tuple[Read, Read | None]]) -> Iterator[tuple[str, fl
         yield name, medians[name, 0], medians.get((name, 1))
 
 
+PUSHES, FILES = int(os.environ.get("PUSHES", "11")), 300
+CODE = Path(__file__).read_text().splitlines()[:200]
+DUE = "SELECT count(*) FROM pulls_pullversion WHERE changes_due_at IS NOT NULL"
+
+
+def history() -> Iterator[bytes]:
+    """Input of `git fast-import`: `main`, and branches that each change 5 lines of 300 files."""
+    for push in range(PUSHES + 1):
+        yield b"commit refs/heads/topic-%d\ncommitter A <a@example.org> 1700000000 +0000\n" % push
+        yield b"data 1\nx\n" + (b"from refs/heads/topic-0\n" if push else b"")
+        for file in range(FILES):
+            lines = [f"# file {file}", *CODE]
+            for line in range(5 if push else 0):
+                lines[(file * 7 + line * 37) % len(CODE)] += f"  # push {push}"
+            text = "\n".join(lines).encode()
+            yield b"M 100644 inline src-%d/%d.py\ndata %d\n" % (file % 10, file, len(text))
+            yield text + b"\n"
+
+
+def first_looks(server, folder: Path) -> Iterator[tuple[str, list[float]]]:
+    """The seconds of the first four looks at each page after each push. No worker prepares the
+    changes without white space.
+    """
+    source, alice = folder / "source.git", server.api("alice")
+    GitRepo(source).create("main")
+    command = ["git", f"--git-dir={source}", "fast-import", "--quiet"]
+    subprocess.run(command, input=b"".join(history()), check=True)
+    alice.post("/users/alice/repos", name="R", slug="r", visibility="public").gives(201)
+    address = server.url.replace("://", f"://any:{server.token('alice')}@")
+    push = ["git", f"--git-dir={source}", "push", "-qf", f"{address}/users/alice/r.git"]
+    subprocess.run([*push, "topic-0:main", "topic-1:topic"], check=True)
+    branches = {"source_branch": "topic", "target_branch": "main"}
+    pull = alice.post("/users/alice/repos/r/pulls", title="P", body="", **branches).gives(201)
+    files, site = f"/pulls/{pull['number']}/files", alices(server)
+    pages = {
+        "the page": f"/users/alice/r{files}",
+        "the API, with patches": f"/api/v1/users/alice/repos/r{files}?patch=true",
+        "the page, not prepared": f"/users/alice/r{files}?w=1",
+    }
+    for number in range(1, PUSHES + 1):
+        subprocess.run([*push, f"topic-{number}:topic"], check=True)
+        eventually(lambda: not due(server))
+        for name, path in pages.items():
+            yield name, [seconds(site.ask(path)) for _ in range(4)]
+
+
+def due(server) -> int:
+    """The number of versions whose changes the worker has to prepare; on SQLite."""
+    with closing(sqlite3.connect(server.file)) as connection:
+        [count] = connection.execute(DUE).fetchone()
+    return int(count)
+
+
+def seconds(call: Callable[[], int]) -> float:
+    begin = time.perf_counter()
+    if (status := call()) != 200:
+        sys.exit(str(status))
+    return time.perf_counter() - begin
+
+
+def compare_looks(kind: str) -> None:
+    with serving(kind) as (server, folder):
+        looks = [*first_looks(server, folder)]
+        print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {PUSHES} pushes")
+    for name in dict.fromkeys(name for name, _ in looks):
+        rows = [seconds for other, seconds in looks if other == name]
+        for words, of in (("median", statistics.median), ("best", min)):
+            first = 1e3 * of([row[0] for row in rows])
+            later = 1e3 * of([one for row in rows for one in row[1:]])
+            ratio = f"ratio {first / later:.2f}"
+            print(f"  {name:24} {words:6} {first:7.1f} ms, again {later:7.1f} ms, {ratio}")
+
+
 def main() -> None:
     kind = next((one[7:] for one in sys.argv if one.startswith("--kind=")), "gunicorn")
+    if "--first-look" in sys.argv:
+        return compare_looks(kind)
     source = snapshot()
     with serving(kind) as (server, _):
         git = Git(fill(server, source))

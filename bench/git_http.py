@@ -137,7 +137,7 @@ def process(*command: str):
     program = shutil.which(command[0], path=path) or sys.exit(f"{command[0]} is not installed")
     started = subprocess.Popen([program, *command[1:]], start_new_session=True)
     try:
-        yield
+        yield started.pid
     finally:
         os.killpg(started.pid, signal.SIGTERM)
         started.wait(20)

@@ -1,12 +1,14 @@
 """Time of an event to the last of many subscribers, compared with nginx's nchan.
 
-    DATABASE_URL=postgres://… .venv/bin/python bench/stream.py [subscribers …]
+    [DATABASE_URL=postgres://…] .venv/bin/python bench/stream.py [--deployed] [subscribers …]
 
-Debian: nginx-light, libnginx-mod-nchan. See bench/README.md.
+The server is that of `bin/serve`; with `--deployed` it is one `asgi` worker, on PostgreSQL. Debian:
+nginx-light, libnginx-mod-nchan. See bench/README.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
 import os
@@ -22,6 +24,7 @@ from pathlib import Path
 
 from git_http import process, wait_for
 
+from bench.load import processes, proportional_memory
 from tests.server import Server
 
 ROUNDS, EACH = 15, 20
@@ -92,12 +95,21 @@ class Readers:
         self.poll.close()
 
 
+def memory_of(pid: int) -> float:
+    """KiB of this process and its descendants."""
+    return sum(map(proportional_memory, processes(pid))) * 1024
+
+
 class Guildhall:
     """A repository with the events of everybody; a new thread is the event."""
 
-    def __init__(self, folder: Path, running: ExitStack, largest: int) -> None:
-        self.api = running.enter_context(Server(folder, "gunicorn"))
-        self.streams = running.enter_context(Server(folder, "gunicorn-asgi", beside=self.api))
+    name = "Guildhall"
+
+    def __init__(self, folder: Path, running: ExitStack, largest: int, *, deployed: bool) -> None:
+        self.api = running.enter_context(Server(folder, "gunicorn" if deployed else "serve"))
+        self.streams = self.api
+        if deployed:
+            self.streams = running.enter_context(Server(folder, "gunicorn-asgi", beside=self.api))
         self.port = int(self.streams.url.rpartition(":")[2])
         self.alice = self.api.api("alice")
         self.alice.post("/teams", name="A", slug="a").gives(201)
@@ -105,6 +117,10 @@ class Guildhall:
         self.alice.post("/teams/a/repos", **made).gives(201)
         people = self.api.run(PEOPLE.format(count=-(-largest // EACH)))
         self.tokens = people.split()
+
+    def memory(self) -> float:
+        """KiB, of all processes."""
+        return memory_of(self.streams.process.pid)
 
     def requests(self, count: int) -> list[bytes]:
         return [
@@ -121,6 +137,8 @@ class Guildhall:
 class Nchan:
     """One channel, and a message as large as one of our frames."""
 
+    name = "nchan"
+
     def __init__(self, folder: Path, running: ExitStack) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
@@ -129,9 +147,12 @@ class Nchan:
         words = {"folder": folder, "port": self.port, "files": files}
         user = os.environ.get("USER", "root")
         (folder / "nginx.conf").write_text(NGINX.format(user=user, **words))
-        running.enter_context(process("nginx", "-p", f"{folder}", "-c", "nginx.conf"))
+        self.pid = running.enter_context(process("nginx", "-p", f"{folder}", "-c", "nginx.conf"))
         wait_for(self.port)
         self.message = b"x"
+
+    def memory(self) -> float:
+        return memory_of(self.pid)
 
     def requests(self, count: int) -> list[bytes]:
         return [b"GET /sub HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n"] * count
@@ -148,7 +169,9 @@ def measure(site, count: int) -> tuple[float, float]:
     """Seconds from publishing to the last reader: the median, and the best."""
     readers = Readers()
     try:
+        before = site.memory()
         readers.join(site.port, site.requests(count))
+        print(f"  {site.name}: {(site.memory() - before) / count:.1f} KiB a stream", flush=True)
         took = []
         for number in range(ROUNDS + 1):
             begin = time.perf_counter()
@@ -162,12 +185,16 @@ def measure(site, count: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    counts = [int(word) for word in sys.argv[1:]] or SUBSCRIBERS
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("counts", metavar="SUBSCRIBERS", nargs="*", type=int, default=SUBSCRIBERS)
+    parser.add_argument("--deployed", action="store_true", help="one `asgi` worker of gunicorn")
+    given = parser.parse_args()
+    counts = given.counts
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     with tempfile.TemporaryDirectory() as name, ExitStack() as running:
         theirs = Nchan(Path(name, "nginx"), running)
-        ours = Guildhall(Path(name), running, max(counts))
+        ours = Guildhall(Path(name), running, max(counts), deployed=given.deployed)
         ours.publish()
         found = ours.alice.get("/events?scope=repo:teams/a/r").json["results"]
         theirs.message = json.dumps(found[0]).encode()

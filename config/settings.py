@@ -176,6 +176,7 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.accounts.jobs.send_next_ping_mail"},
     {"function": "apps.pulls.jobs.complete_next_version"},
     {"function": "apps.pulls.jobs.check_next_conflict"},
+    {"function": "apps.web.jobs.prepare_next_changes"},
 ]
 
 # Seconds between two checks whether another process has changed a rate limit.

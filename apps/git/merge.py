@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Final, Self, TypeAlias
 
 from apps.git.repo import EMPTY_TREE, GitRepo, Person, check_shas, is_sha
-from apps.git.run import GitError, GitTimeout, GitTooLarge
+from apps.git.run import GitError, GitTimeout, GitTooLarge, Started
 
 REBASE_LIMIT: Final = 250
 """Most commits of a rebase. It runs git three times per commit, a few seconds for this many."""
@@ -27,6 +27,7 @@ only renames that keep the content or the file name. The time grows with the squ
 """
 MOST_CONFLICT_PATHS: Final = 100
 
+_WRITE_COMMIT: Final = ("hash-object", "-t", "commit", "-w", "--stdin")
 _UNFIT_FOR_IDENT: Final = re.compile(r"[<>\x00-\x1f\x7f]")
 
 
@@ -144,16 +145,22 @@ def build(
             return NothingToMerge()
         if strategy is Strategy.FAST_FORWARD:
             return Built(head_sha) if base == target_sha else FastForwardImpossible()
-    merged = _merge_histories(repo, target_sha, head_sha)
-    if isinstance(merged, Conflict):
-        return merged
     people = _ident(author, when), _ident(committer, when)
     if strategy is Strategy.REBASE:
-        return _rebase(repo, target_sha, head_sha, merged.tree, people[1])
-    commit = _Commit(merged.tree, (target_sha, head_sha), *people, b"", _text(message))
-    if strategy is Strategy.SQUASH:
-        return _squash(repo, commit, author)
-    return commit.built(repo)
+        merged = _merge_histories(repo, target_sha, head_sha)
+        return (
+            merged
+            if isinstance(merged, Conflict)
+            else _rebase(repo, target_sha, head_sha, merged.tree, people[1])
+        )
+    with repo.start(*_WRITE_COMMIT, stdin=None) as writer:  # starts while the trees are merged
+        merged = _merge_histories(repo, target_sha, head_sha)
+        if isinstance(merged, Conflict):
+            return merged
+        commit = _Commit(merged.tree, (target_sha, head_sha), *people, b"", _text(message))
+        if strategy is Strategy.SQUASH:
+            return _squash(repo, commit, author, writer)
+        return commit.built(writer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,19 +187,19 @@ class _Commit:
         parents = tuple(sha.decode() for sha in fields.get(b"parent", ()))
         return cls(fields[b"tree"][0].decode(), parents, author, committer, encoding, message)
 
-    def write(self, repo: GitRepo) -> str:
+    def write(self, repo: GitRepo) -> Built:
         """Store the commit with `hash-object`: unlike `commit-tree`, it changes no byte."""
-        return self.built(repo).sha
+        with repo.start(*_WRITE_COMMIT, stdin=None) as writer:
+            return self.built(writer)
 
-    def built(self, repo: GitRepo) -> Built:
-        """Store the commit, and return its name with its bytes."""
+    def built(self, writer: Started) -> Built:
+        """Store the commit with a started `hash-object`; return its name with its bytes."""
         lines = [f"tree {self.tree}".encode(), *(f"parent {sha}".encode() for sha in self.parents)]
         lines += [b"author " + self.author, b"committer " + self.committer]
         if self.encoding:
             lines.append(b"encoding " + self.encoding)
         stored = b"\n".join(lines) + b"\n\n" + self.message
-        sha = repo.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=stored).word
-        return Built(sha, stored)
+        return Built(writer.feed(stored).result().word, stored)
 
 
 def _merge_histories(repo: GitRepo, target: str, head: str) -> Merged | Conflict:
@@ -236,7 +243,7 @@ def original_path(name: str, ours: str, theirs: str) -> str:
     return re.sub(rf"~({ours}|{theirs}|Temporary merge branch [12])(_[0-9]+)?(?=/|\Z)", "", name)
 
 
-def _squash(repo: GitRepo, merge: _Commit, author: Person) -> Outcome:
+def _squash(repo: GitRepo, merge: _Commit, author: Person, writer: Started) -> Outcome:
     """A commit with the merge's tree, one parent, and a `Co-authored-by` for each other author."""
     target, head = merge.parents
     if merge.tree == _commit(repo, target).tree:
@@ -247,7 +254,7 @@ def _squash(repo: GitRepo, merge: _Commit, author: Person) -> Outcome:
         if person.email.lower() != author.email.lower()
     ]
     trailers = "\n".join(["", *others, ""]).encode() if others else b""
-    return replace(merge, parents=(target,), message=merge.message + trailers).built(repo)
+    return replace(merge, parents=(target,), message=merge.message + trailers).built(writer)
 
 
 def _rebase(repo: GitRepo, target: str, head: str, result: str, committer: bytes) -> Outcome:
@@ -276,7 +283,7 @@ def _rebase(repo: GitRepo, target: str, head: str, result: str, committer: bytes
         commit_committer = (
             committer.decode().encode("ascii", "replace") if commit.encoding else committer
         )
-        tip = replace(commit, tree=tree, parents=(tip.sha,), committer=commit_committer).built(repo)
+        tip = replace(commit, tree=tree, parents=(tip.sha,), committer=commit_committer).write(repo)
     if tree != result:
         return StrategyDiffers()
     return NothingToMerge() if tip.sha == target else tip
@@ -289,7 +296,7 @@ def _pick(repo: GitRepo, sha: str, commit: _Commit, before: str, current: str) -
     # merge-tree chooses the merge base itself. With the parents of the picked commit, this commit
     # makes the picked commit's parent the base.
     synthetic = replace(commit, tree=current, message=b"")
-    return _merge_trees(repo, synthetic.write(repo), sha, "--allow-unrelated-histories")
+    return _merge_trees(repo, synthetic.write(repo).sha, sha, "--allow-unrelated-histories")
 
 
 def _commit(repo: GitRepo, sha: str) -> _Commit:

@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -26,6 +26,7 @@ from apps.git.run import (
     GitProcess,
     GitTooLarge,
     Result,
+    Started,
     StartedGit,
     read_git,
     run_git,
@@ -324,12 +325,18 @@ class GitRepo:
     def set_head_branch(self, name: str) -> None:
         self.git("symbolic-ref", "HEAD", _branch_ref(name))
 
-    def update_ref(self, ref: str, new: str, old: str) -> bool:
-        """`update_refs` for one ref."""
-        return self.update_refs([(ref, new, old)])
+    def start_update(self) -> StartedGit:
+        """Start the git of an `update_refs` before the locks under which it moves the refs."""
+        return self.start("update-ref", "--stdin", "-z", stdin=None)
 
-    def update_refs(self, moves: Sequence[tuple[str, str, str]]) -> bool:
-        """Move all refs, given as `(ref, new, old)`, or none.
+    def update_ref(self, ref: str, new: str, old: str, git: Started | None = None) -> bool:
+        """`update_refs` for one ref."""
+        return self.update_refs([(ref, new, old)], git)
+
+    def update_refs(
+        self, moves: Sequence[tuple[str, str, str]], git: Started | None = None
+    ) -> bool:
+        """Move all refs, given as `(ref, new, old)`, or none. `git`: see `start_update`.
 
         Returns False if another process moved one of them first. `ZERO` as `old`: the ref must not
         exist. `ZERO` as `new`: delete the ref. `GitError` for other failures, such as `a/b` if
@@ -342,7 +349,8 @@ class GitRepo:
             f"update {_ref(ref)}\0{full_sha(new)}\0{full_sha(old)}\0" for ref, new, old in moves
         ]
         try:
-            self.git("update-ref", "--stdin", "-z", stdin="".join(lines).encode())
+            with nullcontext(git) if git else self.start_update() as process:
+                process.feed("".join(lines).encode()).result()
         except GitError:
             present = self.some_refs([ref for ref, _, _ in moves])
             if all(present.get(ref, ZERO) == old for ref, _, old in moves):

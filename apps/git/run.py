@@ -199,7 +199,7 @@ def start_git(
     """Start git without waiting for it. The end of the block kills it if it still runs.
 
     Limits and arguments are those of `run_git`; the deadline counts from here. With None as
-    `stdin`, call `Started.feed` later.
+    `stdin`, call `Started.feed` later: git starts meanwhile, and its deadline counts from there.
     """
     with _spawn(git_dir, subcommand, args, LIMITS[subcommand], PIPE, env, config) as process:
         try:
@@ -359,14 +359,17 @@ class Started:
         self, process: GitProcess, subcommand: str, stdin: bytes | None, ends: float
     ) -> None:
         self.process, self.subcommand, self.limits = process, subcommand, LIMITS[subcommand]
-        self.ends = min(ends, time.monotonic() + self.limits.deadline)
+        self.latest = ends
         self.err = bytearray()
         self.rest = memoryview(b"")
         if stdin is not None:
             self.feed(stdin)
 
     def feed(self, stdin: bytes) -> "Started":
-        """Give git all of its input, if `start_git` was called without it."""
+        """Give git all of its input, from which on its deadline counts. Call it once, if
+        `start_git` was called without the input.
+        """
+        self.ends = min(self.latest, time.monotonic() + self.limits.deadline)
         pipe = cast(IO[bytes], self.process.stdin)
         # With a blocking pipe, a long input and git's output could wait for each other.
         os.set_blocking(pipe.fileno(), False)

@@ -1,14 +1,18 @@
-"""The jobs of pulls (`settings.JOBS`): complete versions, and check pulls for conflicts."""
+"""The jobs of pulls (`settings.JOBS`): complete versions, check pulls for conflicts, and prepare
+changes for their readers (with `apps/web/jobs.py`).
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import logging
+from collections.abc import Callable
 
 from django.utils import timezone
 
 from apps.git import cache
 from apps.git.repo import version_ref
+from apps.jobs.leases import LEASE
 from apps.jobs.worker import OnDone
 from apps.pulls.heads import fetch_commit
 from apps.pulls.models import IS_UNCHECKED, Pull, PullVersion
@@ -83,3 +87,26 @@ def has_nothing_to_merge(pull: Pull) -> bool:
     """
     base, head = str(pull.base_sha), str(pull.head_sha)
     return not pull.commit_count and pull.repo.git.merge_base(base, head) == head
+
+
+def with_next_changes(prepare: Callable[[PullVersion], None]) -> bool:
+    """Call `prepare` with the version whose changes have been due longest; False if none are.
+
+    Older versions of a pull and those of closed pulls are skipped. A failure is not repeated: the
+    first reader then asks git.
+    """
+    now = timezone.now()
+    due = PullVersion.objects.filter(changes_due_at__lte=now).order_by("changes_due_at", "id")
+    version = due.select_related("pull__repo").first()
+    if version is None:
+        return False
+    row, lease = PullVersion.objects.filter(pk=version.pk), now + LEASE
+    if not row.filter(changes_due_at=version.changes_due_at).update(changes_due_at=lease):
+        return True  # another worker was faster
+    if version.pull.is_active and version.version == version.pull.last_version:
+        try:
+            prepare(version)
+        except Exception:
+            logger.warning("The changes of %s could not be prepared", version, exc_info=True)
+    row.filter(changes_due_at=lease).update(changes_due_at=None)
+    return True

@@ -431,12 +431,22 @@ class PullVersion(models.Model):
     """When the worker creates its missing ref or reads its contents; null if it is complete."""
     tries = models.PositiveSmallIntegerField(default=0)
     """How often git could not tell its contents."""
+    changes_due_at = models.DateTimeField(null=True)
+    """When the worker caches its changes for their first reader; while a worker does, the end of
+    its lease. Null if that is done, or the contents are not known."""
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["pull", "version"], name="version_number_in_pull"),
         ]
-        indexes = [models.Index(fields=["due_at"], name="version_due", condition=IS_DUE)]
+        indexes = [
+            models.Index(fields=["due_at"], name="version_due", condition=IS_DUE),
+            models.Index(
+                fields=["changes_due_at"],
+                name="version_changes_due",
+                condition=Q(changes_due_at__isnull=False),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"version {self.version} of pull {self.pull_id}"

@@ -131,6 +131,7 @@ def write_versions(pull: Pull, new: Sequence[NewVersion]) -> list[PullVersion]:
 
 def set_contents(version: PullVersion, contents: Contents) -> None:
     """Set the merge base and the statistics of a version, without saving it."""
+    version.changes_due_at = timezone.now()
     version.merge_base_sha = contents.merge_base
     set_statistics(version, contents.statistics)
 

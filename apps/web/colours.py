@@ -133,14 +133,22 @@ def html_of(line: Line, marked: tuple[int, int] | None = None) -> str:
     start, stop = marked
     before, rest = split_line(line, start)
     inside, after = split_line(rest, stop - start)
-    return f"{pieces_html(before)}<mark>{pieces_html(inside)}</mark>{pieces_html(after)}"
+    mark = f"<mark>{pieces_html(inside)}</mark>"
+    if len(inside) == 1:  # the tags of the piece stand around the mark, instead of three times
+        [(kind, text)] = inside
+        left = before.pop()[1] if before and before[-1][0] == kind else ""
+        right = after.pop(0)[1] if after and after[0][0] == kind else ""
+        mark = piece_html(kind, f"{escaped(left)}<mark>{escaped(text)}</mark>{escaped(right)}")
+    return f"{pieces_html(before)}{mark}{pieces_html(after)}"
 
 
 def pieces_html(line: Line) -> str:
-    return "".join(
-        f'<span class="{kind}">{escaped(text)}</span>' if kind else escaped(text)
-        for kind, text in line
-    )
+    return "".join(piece_html(kind, escaped(text)) for kind, text in line)
+
+
+def piece_html(kind: str, inner: str) -> str:
+    """A piece in its tags, which are short because a page has thousands of them."""
+    return f"<i class={kind}>{inner}</i>" if kind else inner
 
 
 def split_line(line: Line, length: int) -> tuple[Line, Line]:

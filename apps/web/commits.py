@@ -13,7 +13,7 @@ from apps.browse import refs
 from apps.browse.commits import History, read_commit
 from apps.browse.comparison import compare as compare_ends
 from apps.browse.comparison import find_ends
-from apps.browse.names import Revision, invalid_ref, pulls_of_code, shown_path
+from apps.browse.names import invalid_ref, path_in_tree, pulls_of_code, revision
 from apps.browse.pushers import Push, pushers_of
 from apps.browse.serializers import accounts_of, branch_record, tag_record
 from apps.core.errors import ApiError, NotFound
@@ -23,7 +23,7 @@ from apps.repos.access import RepoAccess
 from apps.repos.models import BRANCHES, TAGS, Repo
 from apps.repos.models.ref import short_name
 from apps.web.code import (
-    find_location,
+    Location,
     history_address,
     moment_of,
     path_address,
@@ -47,16 +47,18 @@ def commits(request: PageRequest, access: RepoAccess) -> HttpResponse:
     repo = access.repo
     if repo.is_empty:
         return render_repo_page(request, access, "commits", tab="code")
-    location = find_location(request, access, request.GET.get("path", ""))
-    rows: Any = History(repo, Revision("", location.commit), who_asks(request), location.path)
+    ref, raw = request.GET.get("ref", ""), request.GET.get("path", "")
+    path = path_in_tree(raw, request.GET.get("path_base64"))
+    rows: Any = History(repo, revision(repo, ref or None), who_asks(request), path)
     page = page_of(request, rows)
+    location = Location(repo, ref, rows.commit, path)
     return render_repo_page(
         request,
         access,
         "commits",
         tab="code",
         location=location,
-        path=shown_path(location.path),
+        path=location.shown_path,
         files=location.address(),
         action=f"/{repo.path}/commits",
         all_commits=history_address(repo, b"", location.ref),

@@ -62,7 +62,7 @@ SPLIT_START = (
 )
 FILE_START = '<table class="lines whole"><colgroup><col class="n"><col></colgroup><tbody>'
 NO_CELLS = '<td class="n void"></td><td class="void"></td>'
-VERSION = 3
+VERSION = 4
 """Part of the cache key: raise it when the rows change."""
 FILES_MAX = 300
 """Files per page."""
@@ -209,6 +209,11 @@ def line_link(target: str, line: int) -> str:
     return f'<a href="#{target}" data-n="{line}" tabindex="-1" aria-label="Line {line}"></a>'
 
 
+def plain_number(line: int, kind: str) -> str:
+    """The cell of a number whose row has a link at another number: links are most of a row."""
+    return f'<td class="n{kind}" data-n="{line}"></td>'
+
+
 def row_id(anchor: str, row: Row) -> str:
     """The id of a row, by the line number in the new file if it has one."""
     _, old, new, _ = row
@@ -228,12 +233,13 @@ def unified_row(anchor: str, row: Row) -> str:
         text = hunk_heading(row) if sign == "@" else text
         return f'<tr class="hunk"><td class="n old"></td><td colspan="2">{text}</td></tr>'
     kind, target = CLASSES[sign], row_id(anchor, row)
-    left = "" if old is None else line_link(target, old)
-    right = "" if new is None else line_link(target, new)
-    return (
-        f'<tr id="{target}"><td class="n old{kind}">{left}</td><td class="n new{kind}">{right}</td>'
-        f'<td class="c{kind}">{text}</td></tr>\n'
-    )
+    if new is None:
+        link = line_link(target, int(old or 0))
+        numbers = f'<td class="n old{kind}">{link}</td><td class="n new{kind}"></td>'
+    else:
+        left = plain_number(old, " old") if old else f'<td class="n old{kind}"></td>'
+        numbers = f'{left}<td class="n{kind}">{line_link(target, new)}</td>'
+    return f'<tr id="{target}">{numbers}<td class="c{kind}">{text}</td></tr>\n'
 
 
 def split_row(anchor: str, left: Row | None, right: Row | None) -> str:
@@ -249,12 +255,10 @@ def side_cells(target: str, row: Row | None, column: int) -> str:
     if row is None:
         return NO_CELLS
     sign, _, _, text = row
-    kind = CLASSES[sign] or (" same left" if column == 1 else "")
-    which = "old" if column == 1 else "new"
-    return (
-        f'<td class="n {which}{kind}">{line_link(target, int(row[column] or 0))}</td>'
-        f'<td class="c{kind}">{text}</td>'
-    )
+    line, kind = int(row[column] or 0), CLASSES[sign]
+    if kind or column == 2:
+        return f'<td class="n{kind}">{line_link(target, line)}</td><td class="c{kind}">{text}</td>'
+    return f'{plain_number(line, " same left")}<td class="c same left">{text}</td>'
 
 
 @dataclass(frozen=True)
@@ -308,6 +312,12 @@ def shown_difference(
         "next": diff_address(request, difference, page=page + 1) if more else None,
         "previous": diff_address(request, difference, page=page - 1) if page > 1 else None,
     }
+
+
+def cache_rows(difference: Difference) -> None:
+    """Cache the rows of the first page, as `shown_difference` reads them; the same errors."""
+    files = files_with_rows(changed_files(difference, 1, None), LINES_MAX)
+    read_rows(difference, files, ignore_space=False)
 
 
 def changed_files(difference: Difference, page: int, only_path: str | None) -> list[FileChange]:

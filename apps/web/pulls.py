@@ -305,7 +305,7 @@ def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
     since = None
     if "from" in request.GET:
         since = versions.get_version(pull, count_parameter(request.GET, "from", 1))
-    difference = difference_of(request, version, since) if version else None
+    difference = difference_of(version, since, who_asks(request)) if version else None
     newest = [*versions.list_versions(pull).order_by("-version")[:MOST_VERSIONS]]
     return render_repo_page(
         request,
@@ -334,11 +334,9 @@ def pull_header(access: RepoAccess, pull: Pull, tab: str) -> dict[str, Any]:
     }
 
 
-def difference_of(
-    request: PageRequest, version: PullVersion, since: PullVersion | None
-) -> Difference:
+def difference_of(version: PullVersion, since: PullVersion | None, throttle_key: str) -> Difference:
     """The changes of a version, or its difference to an earlier one; 422, 503."""
-    repo, throttle_key = version.pull.repo, who_asks(request)
+    repo = version.pull.repo
     counted: Sequence[PullVersion | FileChange] = [version]
     if since is None:
         listing = versions.files_of(version, throttle_key)
@@ -360,7 +358,7 @@ def inline_changes(request: PageRequest, pull: Pull) -> dict[str, Any] | None:
     diff = None
     with suppress(ApiError, GitError):
         if version := versions.get_version(pull, None, with_files=True):
-            difference = replace(difference_of(request, version, None), waits=False)
+            difference = replace(difference_of(version, None, who_asks(request)), waits=False)
             diff = shown_difference(request, difference, is_paged=False)
     return diff if diff and diff["rows"] <= INLINE_ROWS else None
 

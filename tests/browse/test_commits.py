@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
 
 from apps.accounts.models import User
 from apps.browse import commits as browse_commits
 from apps.browse.models import GitCache
-from apps.git import run
+from apps.git import batch, run
 from apps.git.diff import FILES_MAX
 from apps.git.run import LIMITS, GitTimeout, Limits
 from tests.browse.code import SUBMODULE, push
 from tests.git.scratch import git
 from tests.test_queries import costing
+from tests.web.page_client import PageClient
 
 RESOURCE = "/commits"
 MAIN = "refs/heads/main"
@@ -109,6 +111,25 @@ def test_what_takes_long_is_asked_once(ask, line):
     first, before = GitCache.objects.count(), run.spawned
     assert shas(ask("?path=a")) == [line[0], line[2], line[4]]
     assert (GitCache.objects.count(), run.spawned) == (first, before)
+
+
+def test_nothing_is_asked_again_while_the_head_stays(ask, api, repo, code, line, alice):
+    client, person = PageClient(alice), api(alice)
+    pages = [f"/{repo.path}/commits{query}" for query in ("", "?ref=main", f"?ref={line[0]}")]
+    paths = [f"{repo.api_path}/commits{query}" for query in ("", "?per_page=2", "?path=a")]
+    paths.append(person.get(paths[1]).gives()["next"])
+
+    def read() -> tuple[int, list[Any]]:
+        batch.end_idle()  # a git that stays would answer without being counted
+        with costing() as cost:
+            answers = [client.get(page).gives().text for page in pages]
+            answers += [person.get(path).gives()["results"] for path in paths]
+        return cost.git, answers
+
+    (first, answers), again = read(), read()
+    assert first > 0 and again == (0, answers)
+    push(repo, MAIN, code.commit_with({}, line[0]), by=alice)
+    assert read()[0] > 0
 
 
 def test_what_git_cannot_tell_in_time_is_not_asked_again(ask, line, monkeypatch):

@@ -62,6 +62,14 @@ def test_refs_are_branches_and_tags_and_pulls_if_asked(repo: Scratch) -> None:
     assert repo.ref("refs/heads/a") is None
 
 
+def test_a_git_that_was_started_before_moves_a_ref_from_where_it_is_then(repo: Scratch) -> None:
+    one, two = repo.commit({"a": b"1"}), repo.commit({"a": b"2"})
+    with repo.start_update() as late, repo.start_update() as early, repo.start_update():
+        assert repo.update_ref(MAIN, one, ZERO, early)
+        assert not repo.update_ref(MAIN, two, ZERO, late)
+    assert repo.ref(MAIN) == one
+
+
 def test_a_ref_moves_only_from_where_it_is(repo: Scratch) -> None:
     one, two = repo.commit({"a": b"1"}), repo.commit({"a": b"2"})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import select
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -28,6 +29,7 @@ from apps.git.run import (
     kill_group,
     run_git,
     spawn_service,
+    start_git,
 )
 from tests.git.scratch import Scratch, push_body
 from tests.server import PATIENCE
@@ -93,6 +95,21 @@ def test_a_failure_is_typed_and_tells_what_git_said(repo: Scratch) -> None:
 def test_git_that_cannot_start_is_a_git_error(repo: Scratch) -> None:
     with pytest.raises(GitError, match="could not start"):
         run_git(repo.path, "rev-list", "x" * 300_000)
+
+
+def test_the_deadline_counts_from_the_input(repo: Scratch) -> None:
+    with start_git(repo.path, "update-ref", "--stdin", stdin=None) as git:
+        fed = time.monotonic()
+        assert git.feed(b"").ends >= fed + LIMITS["update-ref"].deadline
+        git.result()
+
+
+@pytest.mark.parametrize("command", [("hash-object", "-t", "commit", "-w"), ("update-ref", "-z")])
+def test_a_git_whose_input_only_ends_writes_nothing(repo: Scratch, command: list[str]) -> None:
+    """This is the end of the server, while git waits."""
+    before = [*repo.path.rglob("*")]
+    run_git(repo.path, *command, "--stdin", ok=(0, 128))
+    assert [*repo.path.rglob("*")] == before
 
 
 def test_each_process_is_counted(repo: Scratch) -> None:

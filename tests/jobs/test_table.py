@@ -60,7 +60,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     assert not (Upload.objects.exists() or Pull.objects.exclude(has_conflict=False))
     assert Fork.objects.get().status == ForkStatus.COMPLETED
     assert Repo.objects.get(pk=repo.pk).tidied_at is not None
-    assert repo.git.head_branch() == "main"
     assert not (PushJournal.objects.exists() or KeyedRequest.objects.exists() or folder.exists())
-    assert not (repo.refs.filter(UNREAD) or PullVersion.objects.exclude(due_at=None))
-    assert len(before) == 13  # this test covers each of them
+    assert not repo.refs.filter(UNREAD) and repo.git.head_branch() == "main"
+    assert not PullVersion.objects.exclude(due_at=None, changes_due_at=None)
+    assert len(before) == 14  # this test covers each of them

@@ -147,7 +147,7 @@ def test_a_file_is_shown_with_numbers_colours_and_ways_on(visit, root, main, bob
     assert page.h1 == "app.py" and "src/app.py at main" in page.html
     assert lines(page.html) == ["import os", "", "", "def run():", "    return 2"]
     assert '<tr id="L4"><td class="n"><a href="#L4" data-n="4"' in page.html
-    assert '<span class="k">def</span> <span class="f">run</span>' in page.html
+    assert "<i class=k>def</i> <i class=f>run</i>" in page.html
     assert "5 lines" in page.text and f'href="{root}/raw/src/app.py"' in page.html
     assert f'href="{root}/files/src/app.py?ref={main}"' in page.html
     assert f'href="{root}/commits?path=src%2Fapp.py"' in page.html

@@ -40,17 +40,18 @@ def test_a_line_as_html_is_the_same_text_wherever_it_is_marked(text, start, leng
         shown = {html_of(line), html_of(line, (start, start + length))}
         for html in shown:
             assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", html)
-            plain = unescape(re.sub(r"</?(?:span|mark)[^>]*>", "", html))
+            plain = unescape(re.sub(r"</?(?:span|mark|i)[^>]*>", "", html))
             assert plain == text_of(line).translate(colours.VISIBLE)
         assert "<script" not in html_of(line)
 
 
 def test_a_line_is_coloured_by_kind_and_marked_in_whole():
     [first, second] = coloured_lines("a/b.PY", "@x  # no\ndef f(): return '<1>' or 1\n", Budget(1))
-    assert html_of(first) == '<span class="d">@x</span>  <span class="x"># no</span>'
-    marked = '<span class="k">def</span> <mark><span class="f">f</span>():</mark> '
+    assert html_of(first) == "<i class=d>@x</i>  <i class=x># no</i>"
+    marked = "<i class=k>def</i> <mark><i class=f>f</i>():</mark> "
     assert html_of(second, (4, 8)).startswith(marked)
-    assert '<span class="s">\'&lt;1&gt;\'</span> <span class="k">or</span>' in html_of(second)
+    assert "<i class=s>'<mark>&lt;1&gt;</mark>'</i>" in html_of(second, (17, 20))
+    assert "<i class=s>'&lt;1&gt;'</i> <i class=k>or</i>" in html_of(second)
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,24 @@ def test_what_is_too_much_is_folded_or_linked(visit, root, large, alice, monkeyp
     assert ("add", "x = 11") not in rows(cut.html)
 
 
+DENSE = '    value_%d = compute(%d, "%s", key=None, size=width * %d + 1)  # why not\n'
+
+
+@pytest.mark.parametrize("view", ["unified", "split"])
+def test_three_thousand_rows_of_dense_code_are_less_than_1_4_mb(
+    visit, root, code, base, alice, view
+):
+    def files(word: str) -> dict[bytes, bytes]:
+        lines = ["".join(DENSE % (n, n, word, n) for n in range(150)).encode() for _ in range(10)]
+        return {b"%d.py" % number: text for number, text in enumerate(lines)}
+
+    before = code.commit_with(files("the old word"), base)
+    after = code.commit_with(files("a new word"), before)
+    page = visit(alice).get(f"{root}/commits/{after}?view={view}").gives()
+    assert len(rows(page.html)) == 3_000
+    assert len(page.html.encode()) < 1_400_000
+
+
 def test_files_come_in_pages(visit, root, large, alice, monkeypatch):
     monkeypatch.setattr(diffs, "FILES_MAX", 2)
     address, person = f"{root}/commits/{large}", visit(alice)

@@ -17,7 +17,6 @@ from time import monotonic, sleep
 from typing import Any, TypeAlias
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from apps.core.access import Level
@@ -29,7 +28,7 @@ from apps.git import cache
 from apps.git.cache import GitFacts
 from apps.git.merge import Built, Strategy, build
 from apps.git.repo import Distance, GitRepo
-from apps.git.run import GitError
+from apps.git.run import GitError, Started
 from apps.git.tips import tip_of, tip_of_commit
 from apps.pulls import rules
 from apps.pulls.approval import all_blockers, approval_of
@@ -60,6 +59,14 @@ RETRY_AFTER_MAX = 20
 Tips: TypeAlias = tuple[str | None, str | None]
 """The head of the pull, and the tip of its target; None for a branch that does not exist."""
 OF_PULL = Statement(lambda: MergeAttempt.objects.filter(pull=Parameter("pull")))
+QUEUE = Statement(
+    lambda: MergeAttempt.objects.filter(
+        pull__repo=Parameter("repo"),
+        pull__target_branch=Parameter("branch"),
+        queued_at__isnull=False,
+    ).values_list("pk", "queued_at", "leased_until", "push")
+)
+"""The merges into a branch that have entered its queue; also those whose lease has expired."""
 logger = logging.getLogger(__name__)
 
 
@@ -243,13 +250,11 @@ def _try_merge(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
         while (push := _take_turn(merge, attempt, plan)) is None:
             _wait_for_turn(merge, attempt, plan)
             plan = _plan_of_turn(merge, attempt, plan)
-        facts = read_facts(merge.pull.repo, [plan.move], plan.facts(merge.pull, merge.strategy))
-        approval_of(merge.pull, facts).blockers()  # asks git, for the check under the lock
-        try:
-            _move_target(merge, attempt, plan, push, facts)
+        with suppress(Overtaken), merge.pull.repo.git.start_update() as git:
+            facts = read_facts(merge.pull.repo, [plan.move], plan.facts(merge.pull, merge.strategy))
+            approval_of(merge.pull, facts).blockers()  # asks git, for the check under the lock
+            _move_target(merge, attempt, plan, push, facts, git)
             return
-        except Overtaken:
-            pass
         # Either the rows are older than git's refs, or the tips have moved. Update the rows first.
         settle(repo=merge.pull.repo, push=push)
         attempt.push = None
@@ -277,13 +282,13 @@ def _ahead(attempt: MergeAttempt) -> int:
     """The number of merges into the same target that are in progress, and are ahead in the queue or
     have stored their plan: a repeat may have an earlier place than a merge whose turn has come.
     """
-    pull, position = attempt.pull, attempt.queued_at
-    earlier = Q(queued_at__lt=position) | Q(queued_at=position, pk__lt=attempt.pk)
-    queue = MergeAttempt.objects.filter(
-        pull__repo=pull.repo_id, pull__target_branch=pull.target_branch
+    now, position = timezone.now(), (attempt.queued_at, attempt.pk)
+    return sum(
+        leased_until > now and pk != attempt.pk and (push is not None or (queued_at, pk) < position)
+        for pk, queued_at, leased_until, push in QUEUE.all(
+            repo=attempt.pull.repo_id, branch=attempt.pull.target_branch
+        )
     )
-    others = queue.filter(leased_until__gt=timezone.now(), queued_at__isnull=False)
-    return others.exclude(pk=attempt.pk).filter(earlier | Q(push__isnull=False)).count()
 
 
 def _plan_of_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> Plan:
@@ -356,9 +361,9 @@ def _take_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> uuid.UUID | N
 
 @final_transaction
 def _move_target(
-    merge: Merge, attempt: MergeAttempt, plan: Plan, push: uuid.UUID, facts: GitFacts
+    merge: Merge, attempt: MergeAttempt, plan: Plan, push: uuid.UUID, facts: GitFacts, git: Started
 ) -> None:
-    """Move the ref and write the rows; `Overtaken` if the tips have moved."""
+    """Move the ref with `git` and write the rows; `Overtaken` if the tips have moved."""
     pull, move = merge.pull, plan.move
     lock(pull.repo)
     lock(pull)
@@ -369,7 +374,7 @@ def _move_target(
         raise Overtaken
     # Reviews, protections and pushes take the same locks, and cannot change before the commit.
     rules.check_unblocked(approval_of(pull, facts).blockers())
-    if not move.repo.git.update_ref(move.full_name, move.new, move.old):
+    if not move.repo.git.update_ref(move.full_name, move.new, move.old, git):
         if is_doubted(move.repo, move.full_name):
             raise unavailable()  # a retry fails too while the disk shows an old value
         raise Overtaken
