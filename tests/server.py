@@ -45,7 +45,8 @@ for pair in tokens_of({names!r}).items():
 def deployed(service: str) -> list[str]:
     """The arguments of gunicorn in a unit of deploy/systemd, without those of its socket."""
     unit = (ROOT / "deploy" / "systemd" / f"guildhall-{service}.service").read_text()
-    return re.findall(r"/gunicorn --no-control-socket --bind \S+ (.+)", unit)[0].split()
+    [arguments] = re.findall(r"/gunicorn --no-control-socket --bind \S+ (.+)", unit)
+    return str(arguments).split()
 
 
 GUNICORN = {

@@ -166,9 +166,9 @@ def test_a_stop_waits_no_longer_than_the_graceful_timeout(tmp_path, new_server):
             assert not completes(line)
 
 
-def install(*arguments: str, user: int | None = None) -> subprocess.CompletedProcess[str]:
-    command = [DEPLOY / "install", *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True, user=user)
+def install(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(DEPLOY / "install"), *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("script", [DEPLOY / "install", DEPLOY / "guildhall", DEPLOY / "try"])
