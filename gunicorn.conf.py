@@ -1,14 +1,18 @@
 """Settings for gunicorn, which reads this file when it is started in this folder."""
 
+from pathlib import Path
 from typing import Any
 
 from apps.site.counters import process_counters
+from config.environment import Environment
 from config.server import FIELD_LIMIT, KEEPALIVE, LINE_LIMIT, SHARED, allow_many_files, end_silent
 
 # Headers for the path of the application behind a proxy: gunicorn would accept them from any
 # client if the proxy passes them on.
 forwarder_headers = ""
 keepalive = KEEPALIVE
+# Long enough for a large clone. An invalid setting ends the start here, with all messages at once.
+graceful_timeout = Environment(Path(__file__).parent).graceful_timeout
 limit_request_line = LINE_LIMIT
 limit_request_field_size = FIELD_LIMIT
 

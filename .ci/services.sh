@@ -135,10 +135,10 @@ pongs() {
     [[ $answer == +PONG* ]]
 } 2>/dev/null
 
-# await COMMAND…: until it succeeds, for half a minute at most.
+# await COMMAND…: until it succeeds, for two minutes at most.
 await() {
     local turn
-    for turn in {1..100}; do
+    for turn in {1..400}; do
         "$@" && return
         sleep 0.3
     done

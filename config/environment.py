@@ -48,6 +48,8 @@ class Environment:
         self.port = reader.get("PORT", "8000", _integer("a port", 0, 65535))
         workers = _integer("the number of processes of bin/serve", 1, 256)
         self.workers = reader.get("WEB_CONCURRENCY", str(len(os.sched_getaffinity(0))), workers)
+        grace = _integer("the seconds that requests have to end", 1, 3600)
+        self.graceful_timeout = reader.get("GRACEFUL_TIMEOUT", "150", grace)
         hosts = _default_hosts(self.host, self.base_url)
         self.allowed_hosts = reader.get("ALLOWED_HOSTS", hosts, _hosts)
         default_database = f"sqlite:///{quote(str(self.data_dir))}/guildhall.db"

@@ -40,16 +40,19 @@ from tests.people import tokens_of
 for pair in tokens_of({names!r}).items():
     print(*pair)
 """
-DEPLOYED = re.findall(
-    r"^\.venv/bin/gunicorn --no-control-socket --bind \S+ (.+)$",
-    (ROOT / "docs" / "deploy.md").read_text(),
-    re.MULTILINE,
-)
-"""The arguments of both processes in docs/deploy.md."""
+
+
+def deployed(service: str) -> list[str]:
+    """The arguments of gunicorn in a unit of deploy/systemd, without those of its socket."""
+    unit = (ROOT / "deploy" / "systemd" / f"guildhall-{service}.service").read_text()
+    [arguments] = re.findall(r"/gunicorn --no-control-socket --bind \S+ (.+)", unit)
+    return str(arguments).split()
+
+
 GUNICORN = {
     "gunicorn": ["-k", "gthread", "--threads", "8", "config.wsgi:application"],
-    "gunicorn-deployed": DEPLOYED[0].split(),
-    "gunicorn-asgi": DEPLOYED[1].split(),
+    "gunicorn-deployed": ["--workers", "2", *deployed("api")],
+    "gunicorn-asgi": deployed("stream"),
 }
 
 

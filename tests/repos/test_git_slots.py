@@ -234,7 +234,7 @@ def test_unread_clones_have_so_many_slots_and_give_them_back(server, path, publi
 @pytest.mark.once
 @pytest.mark.parametrize("strangers", [1, 8])
 def test_slow_clones_leave_threads_for_the_api(tmp_path, new_server, strangers):
-    """gunicorn as in docs/deploy.md: two processes with 16 threads each."""
+    """gunicorn as in deploy/systemd: two processes with 16 threads each."""
     server = new_server(tmp_path, "gunicorn-deployed", TRUSTED_PROXIES="1")
     with server, ExitStack() as lines:
         server.api("alice").post("/users/alice/repos", name="Api", slug="api").gives(201)

@@ -64,7 +64,8 @@ def listens(process: subprocess.Popen[bytes], port: int) -> None:
 def nginx(folder: Path, pages: Server, stream: Server) -> Iterator[str]:
     """Run nginx in front of these two servers; yields its address."""
     port = free_port()
-    text = (ROOT / "deploy" / "nginx.conf").read_text()
+    sed = ["sed", "-f", "deploy/plain-http.sed", "deploy/nginx.conf"]
+    text = subprocess.run(sed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for written, meant in (
         ("listen 80;", f"listen 127.0.0.1:{port};"),
         ("/var/log/nginx/", f"{folder}/"),
