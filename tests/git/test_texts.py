@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 
 from apps.git import exports
 from apps.git.exports import write_diff, write_patches
@@ -55,6 +56,9 @@ def test_a_diff_applied_to_one_tree_gives_the_other(history: History) -> None:
         work = f"{folder}/work"
         os.mkdir(work)
         diff = text_of(write_diff, repo, ours, theirs)
+        # git refuses its own diff if a link moves away and a folder takes its place.
+        moved = re.findall(rb'^rename from "?(.+?)"?$', diff, re.MULTILINE)
+        assume(not any(b"a/%b/" % path in diff for path in moved))
         run_git(repo, work, "read-tree", ours)
         if diff:
             run_git(repo, work, "apply", "--cached", "--whitespace=nowarn", "-", stdin=diff)
