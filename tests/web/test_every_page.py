@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from contextvars import Context
 from http import HTTPStatus
 from importlib import import_module
 from pathlib import Path
@@ -398,7 +399,7 @@ def test_the_log_of_an_error_has_the_id_that_its_page_shows(visit, caplog):
 
 def test_a_line_about_no_request_stays_as_it_is():
     record = logging.makeLogRecord({"msg": "Began"})
-    assert RequestId().filter(record) and vars(record)["about"] == ""
+    assert Context().run(RequestId().filter, record) and vars(record)["about"] == ""
 
 
 def test_a_wait_is_told_in_words():
