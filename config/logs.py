@@ -10,9 +10,6 @@ from typing import Any
 from apps.core import json
 from apps.core.request_ids import current, without_invites
 
-# logging would look them up for each line, and none has them.
-logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-
 
 class RequestId(logging.Filter):
     """Sets `request_id` and, for lines of text, `about`. Hides invites in the paths that Django
