@@ -268,7 +268,8 @@ def test_no_password_is_on_a_command_line_and_a_missing_pg_dump_is_named(data, t
     program.write_text('#!/bin/sh\necho "ran with $* and $PGPASSWORD" >&2\nexit 1\n')
     program.chmod(0o700)
     url = urlsplit(data.environment["DATABASE_URL"])
-    secret = url._replace(netloc=f"postgres:secret@{url.hostname}").geturl()
+    host = url.netloc.rpartition("@")[2]  # empty for a socket
+    secret = url._replace(netloc=f"{url.username or 'postgres'}:secret@{host}").geturl()
     own, data.environment = (
         data.environment,
         {
