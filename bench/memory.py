@@ -25,11 +25,11 @@ from tests.server import Server
 CLIENTS = 4
 
 
-def ask(asked: list[Question], until: float, first: int) -> int:
+def ask(rows: list[Question], until: float, first: int) -> int:
     """Send these requests in turns; the number of answers. Ends the program if one fails."""
-    parts = urlsplit(asked[0].url)
+    parts = urlsplit(rows[0].url)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=60)
-    turns = itertools.cycle(asked[first:] + asked[:first])
+    turns = itertools.cycle(rows[first:] + rows[:first])
     for number, question in enumerate(turns):
         if time.monotonic() > until:
             return number
@@ -46,7 +46,7 @@ def ask(asked: list[Question], until: float, first: int) -> int:
 
 def main(minutes: float) -> None:
     with tempfile.TemporaryDirectory() as name, Server(Path(name, "serve"), "serve") as server:
-        asked = [*questions(server, fill(server, Path(name), SMALL)).values()]
+        rows = [*questions(server, fill(server, Path(name), SMALL)).values()]
 
         def memory() -> float:
             return sum(map(proportional_memory, processes(server.process.pid)))
@@ -54,7 +54,7 @@ def main(minutes: float) -> None:
         begun = time.monotonic()
         with ThreadPoolExecutor(CLIENTS) as clients:
             ends = begun + minutes * 60
-            running = [clients.submit(ask, asked, ends, first) for first in range(CLIENTS)]
+            running = [clients.submit(ask, rows, ends, first) for first in range(CLIENTS)]
             time.sleep(60)
             early = memory()
             print(f"after a minute: {early:.0f} MB", flush=True)

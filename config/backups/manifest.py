@@ -61,8 +61,8 @@ def check_restorable(manifest: Manifest) -> None:
         raise ValueError(
             f"The backup is of {manifest.database}, but DATABASE_URL is of {connection.vendor}."
         )
-    known = {f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations}
-    if unknown := sorted(set(manifest.migrations) - known):
+    migrations = {f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations}
+    if unknown := sorted(set(manifest.migrations) - migrations):
         raise ValueError(
             f"The backup is of a newer Guildhall ({manifest.guildhall}): this one has no migration "
             f"{unknown[0]}."

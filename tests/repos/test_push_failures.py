@@ -45,10 +45,10 @@ def without(folder: Path) -> Iterator[None]:
 
 def assert_logged(server: Server, begin: int, said: str, reason: str) -> None:
     """The log has a line with the reason and the id that git has printed."""
-    found = ID.search(said)
-    assert found, said
-    logged = rf"(?m)^.*{reason}.*\(request {found[1]}\)$"
-    eventually(lambda: re.search(logged, server.log[begin:]))
+    request = ID.search(said)
+    assert request, said
+    line = rf"(?m)^.*{reason}.*\(request {request[1]}\)$"
+    eventually(lambda: re.search(line, server.log[begin:]))
     assert "ght_" not in server.log[begin:]
 
 

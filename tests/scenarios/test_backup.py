@@ -188,12 +188,12 @@ def check_served(
     elsewhere.start()
     talk.api = elsewhere.api("vic")
     pages = (talk.api.get(f"{talk.path}?page={page}").gives() for page in range(1, 1000))
-    found = set[str]()
+    uuids = set[str]()
     for page in pages:
-        found |= {reply["uuid"] for reply in page["results"]}
+        uuids |= {reply["uuid"] for reply in page["results"]}
         if not page["results"]:
             break
-    assert set(replies) <= found
+    assert set(replies) <= uuids
     talk.reply(0)
     assert all(server_has(elsewhere, url, content) for url, content in uploads.items())
 

@@ -237,8 +237,8 @@ def test_a_trial_run_works_and_leaves_nothing():
     """PostgreSQL is that of the tests, or of this machine, or is started."""
     if "CI" not in os.environ and not (shutil.which("psql") and shutil.which("redis-server")):
         pytest.skip("PostgreSQL or Redis is not installed")
-    kept = ("PATH", "CI", "REDIS_URL", "GUILDHALL_CI_OWN_SERVICES")
-    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    names = ("PATH", "CI", "REDIS_URL", "GUILDHALL_CI_OWN_SERVICES")
+    environment = {name: os.environ[name] for name in names if name in os.environ}
     if os.environ.get("DATABASE_URL", "").startswith("postgres"):
         environment["DATABASE_URL"] = os.environ["DATABASE_URL"]
     with TemporaryDirectory() as folder:
