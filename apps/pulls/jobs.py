@@ -92,8 +92,8 @@ def has_nothing_to_merge(pull: Pull) -> bool:
 def with_next_changes(prepare: Callable[[PullVersion], None]) -> bool:
     """Call `prepare` with the version whose changes have been due longest; False if none are.
 
-    Older versions of a pull and those of closed pulls are skipped. A failure is not repeated. The
-    first reader then asks git, or if git took too long is told so; see `apps.browse.cache.cached`.
+    Older versions of a pull and those of closed pulls are skipped. A failure is not repeated: the
+    first reader then asks git. If git took too long, readers get 422 for ten minutes instead.
     """
     now = timezone.now()
     due = PullVersion.objects.filter(changes_due_at__lte=now).order_by("changes_due_at", "id")
