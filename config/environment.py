@@ -270,7 +270,6 @@ _SQLITE: dict[str, Any] = {
 _POSTGRESQL: dict[str, Any] = {
     "ENGINE": "apps.core.postgresql",
     "CONN_MAX_AGE": 0,
-    "CONN_HEALTH_CHECKS": True,
     "OPTIONS": {
         "options": "-c lock_timeout=20s -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5"
         " -c tcp_keepalives_count=3 -c tcp_user_timeout=25000",

@@ -94,6 +94,18 @@ def test_a_pool_that_is_used_up_is_no_outage(connections):
     other.ensure_connection()
 
 
+def test_a_connection_that_the_server_has_closed_is_replaced_at_once(connections):
+    """Although it was in use a moment ago, and is therefore not tested by a query."""
+    wrapper = connections[0]
+    wrapper.ensure_connection()
+    closed = wrapper.connection.info.backend_pid
+    wrapper.close()
+    connection.cursor().execute("SELECT pg_terminate_backend(%s, 60000)", [closed])
+    with wrapper.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        assert cursor.fetchone() != (closed,)
+
+
 def test_a_full_pool_whose_server_goes_away_is_an_outage(monkeypatch):
     """The pool counts its lost connections for as long as it tries to replace them."""
     monkeypatch.setattr(outage, "paused_until", None)

@@ -6,17 +6,23 @@ would occupy all threads in turn; one at a time may ask for a connection instead
 
 from __future__ import annotations
 
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 from time import monotonic
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from django.db import OperationalError
 from django.db.backends.postgresql import base
+from psycopg import Connection, Error
+from psycopg_pool import ConnectionPool
 
 PAUSE = 1.0
 """Seconds after a failure before the next attempt."""
+RECENT = 1.0
+"""Seconds after its last use in which a connection is trusted without a query."""
 
 
 class Outage:
@@ -51,6 +57,33 @@ class Outage:
 outage = Outage()
 
 
+last_uses: WeakKeyDictionary[Connection[Any], float] = WeakKeyDictionary()
+
+
+def is_working(connection: Connection[Any]) -> bool:
+    """Whether the server answers on a connection that a request is about to use.
+
+    It is asked only after a pause, or if it has sent something unasked, such as the end of the
+    connection: to ask takes as long as to read a row.
+    """
+    now = monotonic()
+    recent = now - last_uses.get(connection, 0.0) < RECENT
+    last_uses[connection] = now
+    if recent and not _has_input(connection.fileno()):
+        return True
+    try:
+        ConnectionPool.check_connection(connection)
+    except Error:
+        return False
+    return True
+
+
+def _has_input(file: int) -> bool:
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     """A connection to PostgreSQL."""
 
@@ -58,11 +91,20 @@ class DatabaseWrapper(base.DatabaseWrapper):
         with outage.one_at_a_time():
             failures = self._failures()
             try:
-                return super().get_new_connection(conn_params)
+                return self._get_working_connection(conn_params)
             except self.Database.OperationalError:
                 if not self._has_full_pool() or self._failures() > failures:
                     outage.begin()
                 raise
+
+    def _get_working_connection(self, conn_params: dict[str, Any]) -> Any:
+        """A connection of the pool; those that a restart of the server has closed are replaced."""
+        connection = super().get_new_connection(conn_params)
+        while self.pool and not is_working(connection):
+            connection.close()
+            self.pool.putconn(connection)
+            connection = super().get_new_connection(conn_params)
+        return connection
 
     def _has_full_pool(self) -> bool:
         """Whether the pool has all connections that there may be. Either others use them, or, if
