@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import cache
+from typing import Any, Protocol
+
+from django.db.models import QuerySet
 
 from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.errors import Forbidden, Unauthenticated
+from apps.core.statements import Parameter, Statement
 
 
 class Credential(Protocol):
@@ -105,6 +110,24 @@ class Principal:
 
 
 ANONYMOUS = Principal()
+
+
+Rows = Callable[[Principal], QuerySet[Any, Any]]
+
+
+def statement_for(principal: Principal, rows: Rows) -> Statement:
+    """`rows(principal)`, compiled once for all people with the same rights. Its parameter `person`
+    is the id of the person; without a person, there is no such parameter.
+    """
+    is_staff = principal.user.is_staff if principal.is_signed_in else None
+    return _statement(rows, is_staff, principal.ceiling, principal.read_only)
+
+
+@cache
+def _statement(rows: Rows, is_staff: bool | None, ceiling: Level, read_only: bool) -> Statement:
+    pk: Any = Parameter("person")
+    person = None if is_staff is None else User(pk=pk, is_staff=is_staff)
+    return Statement(lambda: rows(Principal(person, None, ceiling, read_only)))
 
 
 def inactive_user() -> Unauthenticated:

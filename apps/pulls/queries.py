@@ -7,7 +7,6 @@ number of their queries does not depend on the number of pulls. See docs/protect
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -28,7 +27,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Concat
 
 from apps.accounts.models import User
-from apps.accounts.principal import Principal
+from apps.accounts.principal import Principal, Rows, statement_for
 from apps.core.access import Level
 from apps.core.lookup import Missing
 from apps.core.pagination import CountOf
@@ -272,25 +271,12 @@ def pulls_awaiting(principal: Principal, most: int) -> list[Pull]:
 
 
 def _awaiting(principal: Principal) -> PullQuerySet:
-    return awaiting_review_from(_pulls(), principal.user, principal)
+    return awaiting_review_from(_pulls(), principal.user, principal).order_by(*NEWEST_ACTIVITY)
 
 
-def _newest(
-    rows: Callable[[Principal], PullQuerySet], principal: Principal, most: int
-) -> list[Pull]:
-    """At most `most` of these pulls, newest activity first."""
-    statement = _statement(rows, principal.user.is_staff, principal.ceiling)
-    return statement.page(0, most, person=principal.user.pk)
-
-
-@cache
-def _statement(
-    rows: Callable[[Principal], PullQuerySet], is_staff: bool, ceiling: Level
-) -> Statement:
-    """Selects these pulls for any person. Compiling took half of the time of the home page."""
-    person: Any = Parameter("person")
-    anybody = Principal(User(pk=person, is_staff=is_staff), ceiling=ceiling)
-    return Statement(lambda: rows(anybody).order_by(*NEWEST_ACTIVITY))
+def _newest(rows: Rows, principal: Principal, most: int) -> list[Pull]:
+    """The first of these pulls, at most `most`."""
+    return statement_for(principal, rows).page(0, most, person=principal.user.pk)
 
 
 def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
@@ -323,7 +309,7 @@ def _active(principal: Principal) -> PullQuerySet:
         role=Subquery(role.values("role")[:1]),
         has_source=keeps_head | Q(_branch("source_repo", "source_branch")),
         has_target=_branch("repo", "target_branch"),
-    )
+    ).order_by(*NEWEST_ACTIVITY)
 
 
 def list_ended(principal: Principal) -> PullQuerySet:

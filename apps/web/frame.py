@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Subquery, Value
+from django.db.models import OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.http import HttpResponse
 
+from apps.accounts.principal import Principal, statement_for
 from apps.core.access import Level
 from apps.core.errors import NotFound
 from apps.core.pagination import CountOf, counted
+from apps.core.statements import Parameter
 from apps.events.models import Event
 from apps.events.queries import list_pings
-from apps.pulls.models import IS_ACTIVE
+from apps.pulls.models import IS_ACTIVE, Pull
 from apps.repos.access import RepoAccess
 from apps.repos.models import Repo
 from apps.teams.access import TeamAccess
@@ -32,12 +34,7 @@ def repo_context(access: RepoAccess, tab: str) -> dict[str, Any]:
     follows the stream. One query; call it before the queries of the page.
     """
     repo, principal = access.repo, access.principal
-    rows = Repo.objects.filter(pk=repo.pk).values_list(
-        CountOf(repo.pulls.filter(IS_ACTIVE)),
-        CountOf(list_pings(principal, unread=True)) if principal.is_signed_in else Value(0),
-        Coalesce(Subquery(Event.objects.order_by("-id").values("id")[:1]), 0),
-    )
-    counts = rows.first()
+    counts = statement_for(principal, _counts).first(repo=repo.pk, person=principal.person_id)
     if counts is None:
         raise NotFound("not_found", "This has since been deleted.")
     open_pulls, unread, newest_event = counts
@@ -52,6 +49,14 @@ def repo_context(access: RepoAccess, tab: str) -> dict[str, Any]:
         "may_write": access.level >= Level.WRITE,
         "may_admin": access.level >= Level.ADMIN,
     }
+
+
+def _counts(principal: Principal) -> QuerySet[Any, Any]:
+    pulls = Pull.objects.filter(IS_ACTIVE, repo=OuterRef("pk"))
+    pings = CountOf(list_pings(principal, unread=True)) if principal.is_signed_in else Value(0)
+    newest_event = Coalesce(Subquery(Event.objects.order_by("-id").values("id")[:1]), 0)
+    rows = Repo.objects.filter(pk=Parameter("repo"))
+    return rows.values_list(CountOf(pulls), pings, newest_event)
 
 
 def team_context(access: TeamAccess, tab: str) -> dict[str, Any]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 from django import template
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template import Context
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from apps.accounts.models import Theme
-from apps.accounts.principal import Principal
+from apps.accounts.models import Theme, User
+from apps.accounts.principal import Principal, statement_for
 from apps.accounts.rules import may_invite
-from apps.core.pagination import count_text, counted
+from apps.core.pagination import CountOf, counted
 from apps.events.queries import list_pings
 from apps.events.sentences import short_path
 from apps.repos.models import Protection
@@ -76,7 +78,13 @@ def unread(context: Context) -> str:
         return ""
     if "unread" in context:
         return counted(context["unread"]).removeprefix("0")
-    return count_text(list_pings(principal, unread=True)).removeprefix("0")
+    (count,) = statement_for(principal, _unread).first(person=principal.user.pk)
+    return counted(count).removeprefix("0")
+
+
+def _unread(principal: Principal) -> QuerySet[Any, Any]:
+    person = User.objects.filter(pk=principal.user.pk)
+    return person.values_list(CountOf(list_pings(principal, unread=True)))
 
 
 @register.filter
