@@ -32,7 +32,7 @@ def tree(tmp_path):
         wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         wheel.writestr(f"{about}/RECORD", "")
     digest = hashlib.sha256((shelf / WHEEL).read_bytes()).hexdigest()
-    for name in ("requirements.txt", "requirements-dev.txt"):
+    for name in ("requirements.txt", "requirements-s3.txt", "requirements-dev.txt"):
         (root / name).write_text(f"tiny==1.0 --hash=sha256:{digest}\n")
     return root
 
