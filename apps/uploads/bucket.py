@@ -44,8 +44,9 @@ class BucketFile(File):  # type: ignore[type-arg] # not generic at run time
     """The body of an object, read from the network piece by piece."""
 
     @os_errors()
-    def read(self, size: int = -1) -> bytes:  # type: ignore[override] # a property of Django's
-        return bytes(self.file.read(None if size < 0 else size))  # type: ignore[arg-type]
+    def read(self, size: int = -1) -> bytes:
+        body: Any = self.file
+        return bytes(body.read(None if size < 0 else size))
 
 
 class UploadBucket(S3Storage):  # type: ignore[misc] # without types

@@ -27,8 +27,6 @@ DAY = dt.timedelta(days=1)
 @pytest.mark.django_db(transaction=True)
 def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp_path):
     settings.SENDS_MAIL = True
-    folder = {**settings.STORAGES["uploads"], "OPTIONS": {"location": tmp_path / "uploads"}}
-    settings.STORAGES = {**settings.STORAGES, "uploads": folder}
     User.objects.filter(pk=bob.pk).update(email="bob@example.org", wants_mail=True)
     repo = make.repo(acme, "api", by=alice, visibility="public")
     clone = Clone(tmp_path / "clone", repo, alice)

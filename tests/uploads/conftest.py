@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Iterator
-from uuid import uuid4
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from apps.repos.models import Repo, Visibility
 from tests.api import Answer
@@ -18,7 +17,6 @@ from tests.api import Answer
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-
 
 IN_BOTH = pytest.mark.parametrize("storage", ["folder", "bucket"], indirect=True)
 """For tests of all storages. The others use a folder."""
@@ -29,6 +27,8 @@ BUCKET = "apps.uploads.bucket.UploadBucket"
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
     """The address of a server of S3's protocol."""
+    from moto.server import ThreadedMotoServer  # slow to load
+
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

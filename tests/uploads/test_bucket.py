@@ -83,7 +83,12 @@ def test_a_refusal_leaves_no_object(upload, carol, bucket, settings):
 
 def test_objects_of_others_stay(db, bucket):
     digest = "ab" * 32
-    others = ["site/README", f"other/{files.name_of(digest)}", f"site/cd/{digest}", f"site/{digest}"]
+    others = [
+        "site/README",
+        f"other/{files.name_of(digest)}",
+        f"site/cd/{digest}",
+        f"site/{digest}",
+    ]
     for key in others:
         put(bucket, key)
     files.save(digest, b"mine")

@@ -99,9 +99,7 @@ def test_of_two_texts_that_are_deleted_at_once_the_last_takes_it_along(make, ope
     assert Upload.objects.get().deleted_at is not None
 
 
-def test_an_upload_to_a_repository_that_is_deleted_meanwhile_is_404(
-    make, open_repo, alice
-):
+def test_an_upload_to_a_repository_that_is_deleted_meanwhile_is_404(make, open_repo, alice):
     by = access_of(alice, open_repo)
     type(open_repo).objects.all().delete()
     with pytest.raises(ApiError) as refused:
