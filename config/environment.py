@@ -9,9 +9,10 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formataddr, parseaddr
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import SplitResult, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 import dj_database_url
 
@@ -61,6 +62,7 @@ class Environment:
         self.git_slots = reader.get("GIT_SLOTS", "64", slots)
         self.git_slots_per_person = reader.get("GIT_SLOTS_PER_PERSON", "16", slots)
         self.git_slots_per_address = reader.get("GIT_SLOTS_PER_ADDRESS", "16", slots)
+        self.uploads_bucket = reader.get("UPLOADS_URL", "", _bucket)
         uploads = _integer("the MiB that a person may upload in 24 hours", 1, 9_999_999)
         self.upload_mib_per_day = reader.get("UPLOAD_MIB_PER_DAY", "1024", uploads)
         disk = _integer("the MiB that repositories may take", 1, 999_999_999)
@@ -247,6 +249,28 @@ def _redis_url(text: str) -> str:
     if not re.fullmatch(r"(db=[0-9]{1,5})?", parts.query) or parts.fragment:
         raise ValueError("takes no options but db=, the number of the database.")
     return text
+
+
+def _bucket(text: str) -> dict[str, str]:
+    """The options of django-storages for a bucket of S3; none for the folder in DATA_DIR.
+
+    The credentials are in variables that boto3 reads itself, such as AWS_ACCESS_KEY_ID.
+    """
+    parts = _parts(text)
+    if not text:
+        return {}
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    endpoint = urlsplit(options.get("endpoint_url", "https://"))
+    is_known = options.keys() <= {"endpoint_url", "region_name"} and all(options.values())
+    is_bucket = re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", parts.netloc)
+    is_web = endpoint.scheme in USUAL_PORTS and (endpoint.netloc or "endpoint_url" not in options)
+    if parts.scheme != "s3" or not (is_bucket and is_known and is_web) or parts.fragment:
+        raise ValueError(
+            'must be like "s3://bucket/prefix?endpoint_url=https://s3.example.org&region_name=eu".'
+        )
+    if not find_spec("storages") or not find_spec("boto3"):
+        raise ValueError('needs further packages: run "bin/setup --s3".')
+    return {"bucket_name": parts.netloc, "location": parts.path.strip("/"), **options}
 
 
 # With `IMMEDIATE` a transaction takes the write lock at its beginning and cannot fail half way. It

@@ -1,8 +1,8 @@
 """All settings, read from the environment. An invalid value stops the start.
 
 DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT,
-WEB_CONCURRENCY, GIT_SLOTS, GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS, UPLOAD_MIB_PER_DAY,
-REPO_MIB, OWNER_MIB, EMAIL_URL, EMAIL_FROM, LOG_FORMAT, ACCESS_LOG.
+WEB_CONCURRENCY, GIT_SLOTS, GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS, UPLOADS_URL,
+UPLOAD_MIB_PER_DAY, REPO_MIB, OWNER_MIB, EMAIL_URL, EMAIL_FROM, LOG_FORMAT, ACCESS_LOG.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ DATA_DIR = env.data_dir
 DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
 DATA_DIR_HOLDS_DATABASE = env.holds_database
 REPOSITORIES_DIR = DATA_DIR / "repositories"
-UPLOADS_DIR = DATA_DIR / "uploads"
 BASE_URL = env.base_url
 HOST = env.host
 PORT = env.port
@@ -131,6 +130,14 @@ STORAGES = {
         "BACKEND": "config.static.HashedStorage",
         "OPTIONS": {"file_permissions_mode": 0o600},
     },
+    "uploads": (
+        {"BACKEND": "apps.uploads.bucket.UploadBucket", "OPTIONS": env.uploads_bucket}
+        if env.uploads_bucket
+        else {
+            "BACKEND": "apps.uploads.files.UploadFolder",
+            "OPTIONS": {"location": DATA_DIR / "uploads"},
+        }
+    ),
 }
 WHITENOISE_USE_FINDERS = True
 FILE_UPLOAD_HANDLERS = ["apps.core.files.NoFiles"]

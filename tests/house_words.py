@@ -13,8 +13,8 @@ from tests.house_rules import Source, dotted, imports, public_functions
 ROOT = Path(__file__).resolve().parent.parent
 
 PRIVATE_BUT_DOCUMENTED = {"_meta", "_state", "_db", "_default_manager", "_base_manager"}
-PRIVATE_BUT_DOCUMENTED |= {"_fields", "_replace", "_value_", "_exit"}
-"""Django and Python document these: of models, managers, namedtuples, enums and exit."""
+PRIVATE_BUT_DOCUMENTED |= {"_fields", "_replace", "_value_", "_exit", "_open", "_save"}
+"""Django and Python document these: of models, managers, namedtuples, enums, exit and storages."""
 PRIVATE = re.compile(r"_[^_]")
 OWNERS = {"self", "cls", "super()"}
 OLD_WORDS = re.compile(

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.once
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUNTIME = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
+S3 = [Requirement(line) for line in PROJECT["project"]["optional-dependencies"]["s3"]]
 DEV = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
 
 
@@ -41,7 +42,12 @@ def problems(wanted, pinned):
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"), [("requirements.txt", RUNTIME), ("requirements-dev.txt", [*RUNTIME, *DEV])]
+    ("name", "wanted"),
+    [
+        ("requirements.txt", RUNTIME),
+        ("requirements-s3.txt", [*RUNTIME, *S3]),
+        ("requirements-dev.txt", [*RUNTIME, *DEV]),
+    ],
 )
 def test_every_dependency_is_pinned_with_hashes_within_its_range(name, wanted):
     pinned = pins(name)
@@ -58,8 +64,9 @@ def test_a_missing_and_an_outdated_pin_are_noticed():
 
 
 def test_the_lists_for_running_and_for_working_agree():
-    runtime, dev = pins("requirements.txt"), pins("requirements-dev.txt")
-    assert runtime.items() <= dev.items()
+    names = ("requirements.txt", "requirements-s3.txt", "requirements-dev.txt")
+    runtime, s3, dev = map(pins, names)
+    assert runtime.items() <= s3.items() <= dev.items()
 
 
 def test_packages_of_npm_are_pinned_with_hashes_and_name_no_registry():

@@ -18,13 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 WHEEL = "tiny-1.0-py3-none-any.whl"
 
 
-@pytest.fixture
-def tree(tmp_path):
-    """A copy of bin/ with lists that contain the tiny wheel."""
-    root = tmp_path / "a tree"
-    shutil.copytree(ROOT / "bin", root / "bin")
-    shelf = tmp_path / "shelf"
-    shelf.mkdir()
+def add_wheel(shelf):
+    """Write the tiny wheel into a folder; return its line of a list."""
     with zipfile.ZipFile(shelf / WHEEL, "w") as wheel:
         wheel.writestr("tiny.py", "")
         about = "tiny-1.0.dist-info"
@@ -32,8 +27,19 @@ def tree(tmp_path):
         wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         wheel.writestr(f"{about}/RECORD", "")
     digest = hashlib.sha256((shelf / WHEEL).read_bytes()).hexdigest()
-    for name in ("requirements.txt", "requirements-dev.txt"):
-        (root / name).write_text(f"tiny==1.0 --hash=sha256:{digest}\n")
+    return f"tiny==1.0 --hash=sha256:{digest}\n"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A copy of bin/ with lists that contain the tiny wheel."""
+    root = tmp_path / "a tree"
+    shutil.copytree(ROOT / "bin", root / "bin")
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    line = add_wheel(shelf)
+    for name in ("requirements.txt", "requirements-s3.txt", "requirements-dev.txt"):
+        (root / name).write_text(line)
     return root
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from pathlib import Path
+from contextlib import suppress
 
 from apps.core.access import Level
-from apps.core.errors import Unavailable, is_storage_full
+from apps.core.errors import ApiError, Unavailable, is_storage_full
 from apps.core.locks import hold
 from apps.core.transactions import final_transaction
 from apps.repos.access import RepoAccess
 from apps.uploads import files, rules
-from apps.uploads.models import Upload
+from apps.uploads.models import Upload, remove_file_without_row
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ def create_upload(*, access: RepoAccess, filename: str, content: bytes) -> Uploa
     """Store a file for the readers of the repository. Every reader may.
 
     Errors: 413, 422 `unsupported_upload_type`, 409 `repo_archived`, 429 `upload_limit_reached`, 503
-    if the disk fails. Locks the repository after the bytes are written.
+    if the storage fails. Locks the repository after the bytes are written.
     """
     access.require_change(Level.READ)
     rules.check_size(len(content))
@@ -33,8 +33,12 @@ def create_upload(*, access: RepoAccess, filename: str, content: bytes) -> Uploa
         sha256=hashlib.sha256(content).hexdigest(),
     )
     try:
-        with files.written(upload.sha256, content) as temporary:
-            return _add(access, upload, temporary)
+        files.save(upload.sha256, content)
+        return _add(access, upload, content)
+    except ApiError:
+        with suppress(OSError):  # the worker will remove it
+            remove_file_without_row(upload.sha256)
+        raise
     except OSError as error:
         if is_storage_full(error):
             raise
@@ -44,12 +48,15 @@ def create_upload(*, access: RepoAccess, filename: str, content: bytes) -> Uploa
 
 
 @final_transaction
-def _add(access: RepoAccess, upload: Upload, temporary: Path) -> Upload:
-    """Publish the file, then save the row. The file's lock prevents its removal in between."""
+def _add(access: RepoAccess, upload: Upload, content: bytes) -> Upload:
+    """Save the row. The file's lock prevents the removal of the file meanwhile."""
     upload.repo = access.locked()
     hold(f"uploads of person {access.user.pk}")
     rules.check_daily_limit(access.user, upload.size)
     hold(files.lock_name(upload.sha256))
-    files.publish(temporary, upload.sha256)
+    try:
+        files.size(upload.sha256)
+    except FileNotFoundError:  # removed since it was written, because it had no row yet
+        files.save(upload.sha256, content)
     upload.save(force_insert=True)
     return upload

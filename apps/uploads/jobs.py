@@ -8,10 +8,9 @@ from itertools import islice
 from django.db import transaction
 from django.utils import timezone
 
-from apps.core.locks import hold
 from apps.jobs.worker import OnDone
 from apps.uploads import files
-from apps.uploads.models import AGE, Upload
+from apps.uploads.models import AGE, Upload, remove_file_without_row
 
 LEFTOVER = 3600.0
 """Seconds after which a temporary file is no longer in use."""
@@ -22,8 +21,8 @@ BATCH = 500
 def sweep_uploads(on_done: OnDone) -> bool:
     """Remove unused uploads, then files without a row, in batches of constant memory."""
     rows = remove_unused()
-    removed = sum(map(_remove_if_without_row, _without_row(files.stored())))
-    removed += files.remove_leftovers(LEFTOVER)
+    removed = sum(map(remove_file_without_row, _without_row(files.stored())))
+    removed += files.store().remove_leftovers(LEFTOVER)
     if rows or removed:
         on_done(f"{rows} unused uploads and {removed} files removed")
     return False
@@ -49,13 +48,3 @@ def _without_row(digests: Iterable[str]) -> Iterator[str]:
     while batch := list(islice(remaining, BATCH)):
         used = set(Upload.objects.filter(sha256__in=batch).values_list("sha256", flat=True))
         yield from (digest for digest in batch if digest not in used)
-
-
-@transaction.atomic
-def _remove_if_without_row(digest: str) -> int:
-    """Check again under the lock, because the same content may just have been uploaded."""
-    hold(files.lock_name(digest))
-    if Upload.objects.filter(sha256=digest).exists():
-        return 0
-    files.remove(digest)
-    return 1

@@ -9,11 +9,13 @@ import datetime as dt
 import uuid
 
 from django.conf import settings
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from apps.core.locks import hold
 from apps.repos.models import Repo
+from apps.uploads import files
 
 FILENAME_MAX = 255
 AGE = dt.timedelta(days=1)
@@ -68,3 +70,16 @@ class UploadUse(models.Model):
 
     def __str__(self) -> str:
         return f"{self.upload_id} in {self.text}"
+
+
+@transaction.atomic
+def remove_file_without_row(digest: str) -> int:
+    """Remove the file if it has no row; return the number of removed files. `OSError`.
+
+    The lock makes an upload of the same content wait, or this wait for its row.
+    """
+    hold(files.lock_name(digest))
+    if Upload.objects.filter(sha256=digest).exists():
+        return 0
+    files.remove(digest)
+    return 1

@@ -14,6 +14,7 @@ from apps.accounts.authentication import SameOriginSession, TokenAuthentication
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.conditional import not_modified
+from apps.core.errors import Unavailable
 from apps.core.files import PIECE, inert_headers
 from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
@@ -96,10 +97,14 @@ def content_response(request: HttpRequest, upload: Upload) -> HttpResponseBase:
     if answer := not_modified(request, headers["ETag"], headers):
         return answer
     try:
-        file = files.path_of(upload.sha256).open("rb")
+        file = files.open_file(upload.sha256)
     except FileNotFoundError:
         logger.error("The file of upload %s is missing: %s", upload.uuid, upload.sha256)
         raise Http404 from None
+    except OSError as error:
+        logger.error("The file of upload %s cannot be read: %s", upload.uuid, error)
+        text = "Files cannot be read at the moment. Try again later."
+        raise Unavailable("unavailable", text, headers={"Retry-After": "60"}) from error
     headers["Content-Length"] = str(upload.size)
     if request.method == "HEAD":
         file.close()

@@ -36,22 +36,36 @@ class Copier:
 
         It never links the files of the installation: a damaged file would be damaged in both.
         """
-        target = self.folder / place
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not (is_immutable and self.previous and _link(self.previous / place, source, target)):
+        target = self._target(place)
+        if not (is_immutable and self._link(place, source.stat().st_size)):
             shutil.copy2(source, target)
         self.bytes += target.stat().st_size
 
+    def copy_upload(self, digest: str) -> None:
+        """Copy the file of an upload, from a folder or a bucket. `OSError`."""
+        place = f"uploads/{uploads.name_of(digest)}"
+        target = self._target(place)
+        if not self._link(place, uploads.size(digest)):
+            with uploads.open_file(digest) as source, target.open("xb") as file:
+                shutil.copyfileobj(source, file)
+        self.bytes += target.stat().st_size
 
-def _link(previous: Path, source: Path, target: Path) -> bool:
-    """Link the file of the previous backup if it is as long; False if it could not be linked."""
-    try:
-        if previous.stat().st_size == source.stat().st_size:
-            os.link(previous, target)
-            return True
-    except OSError:  # a new file, or another file system
-        pass
-    return False
+    def _target(self, place: str) -> Path:
+        target = self.folder / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target
+
+    def _link(self, place: str, size: int) -> bool:
+        """Link the file of the previous backup if it is as long; False if it cannot be linked."""
+        if self.previous is None:
+            return False
+        try:
+            if (self.previous / place).stat().st_size == size:
+                os.link(self.previous / place, self.folder / place)
+                return True
+        except OSError:  # a new file, or another file system
+            pass
+        return False
 
 
 def back_up(folder: Path, previous: Path | None, say: Say) -> manifest.Manifest:
@@ -123,10 +137,8 @@ def _copy_repository(copier: Copier, repo: Path) -> None:
 def _copy_uploads(copier: Copier, say: Say) -> int:
     count = 0
     for digest in uploads.stored():
-        path = uploads.path_of(digest)
-        place = Path("uploads", path.relative_to(settings.UPLOADS_DIR))
         with suppress(FileNotFoundError):  # removed meanwhile, because no text refers to it
-            copier.copy(path, str(place), is_immutable=True)
+            copier.copy_upload(digest)
             count += 1
             if count % (10 * EACH) == 0:
                 say(f"uploads: {count} so far")

@@ -34,11 +34,12 @@ def restore(folder: Path, stdout: OutputWrapper) -> list[str]:
     stdout.write(f"backup of {made.started}, newest event {made.newest_event}")
     for name, target in (
         ("repositories", settings.REPOSITORIES_DIR),
-        ("uploads", settings.UPLOADS_DIR),
         ("files", settings.DATA_DIR),
     ):
         if (folder / name).exists():
             shutil.copytree(folder / name, target, dirs_exist_ok=True)
+    for path in (folder / "uploads").glob("??/??/*"):
+        uploads.save(path.name, path.read_bytes())
     database.load(folder)
     problems = list(differences(made))
     call_command("migrate", verbosity=0, interactive=False)
@@ -57,6 +58,8 @@ def check_empty() -> None:
     present = {path.name for path in Path(settings.DATA_DIR).iterdir()}
     if others := sorted(present - REMADE - database.own_files()):
         raise ValueError(f"{settings.DATA_DIR} is not empty: it has {', '.join(others)}.")
+    if next(uploads.stored(), None):
+        raise ValueError("The storage of uploads is not empty: name a new one with UPLOADS_URL.")
     if tables := connection.introspection.table_names():
         raise ValueError(f"The database is not empty: it has {len(tables)} tables.")
 
@@ -64,7 +67,7 @@ def check_empty() -> None:
 def differences(made: manifest.Manifest) -> Iterator[str]:
     """Sentences about numbers that are not those of the manifest."""
     repositories = sum(1 for _ in store.folders(settings.REPOSITORIES_DIR))
-    size = sum(map(store.bytes_in, (settings.REPOSITORIES_DIR, Path(settings.UPLOADS_DIR))))
+    size = store.bytes_in(settings.REPOSITORIES_DIR) + sum(map(uploads.size, uploads.stored()))
     counts = {
         "repositories": (repositories, made.repositories),
         "uploads": (sum(1 for _ in uploads.stored()), made.uploads),

@@ -26,7 +26,7 @@ DAY = dt.timedelta(days=1)
 
 @pytest.mark.django_db(transaction=True)
 def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp_path):
-    settings.SENDS_MAIL, settings.UPLOADS_DIR = True, tmp_path / "uploads"
+    settings.SENDS_MAIL = True
     User.objects.filter(pk=bob.pk).update(email="bob@example.org", wants_mail=True)
     repo = make.repo(acme, "api", by=alice, visibility="public")
     clone = Clone(tmp_path / "clone", repo, alice)

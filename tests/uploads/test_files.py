@@ -16,6 +16,7 @@ from django.db import IntegrityError
 from apps.uploads import files, jobs
 from apps.uploads.models import Upload
 from tests.server import Server
+from tests.uploads.conftest import IN_BOTH
 from tests.uploads.conftest import files as names
 
 POST = """
@@ -85,7 +86,7 @@ def test_a_full_disk_is_503_and_leaves_nothing(data, folder):
 
 CRASHES = {
     "while it writes": f"os.fsync = lambda _: {DIE}",
-    "before the file is in its place": f"actions.files.publish = lambda *_: {DIE}",
+    "before the file is in its place": f"os.replace = lambda *_: {DIE}",
     "before the row is committed": f"actions.Upload.save = lambda *_, **__: {DIE}",
 }
 SWEEP = """
@@ -129,12 +130,14 @@ def test_a_row_that_cannot_be_written_leaves_a_file_that_is_swept(
 
 
 def test_a_temporary_file_stays_while_it_may_still_be_written(db, uploads_dir):
-    with files.written("ab" * 32, b"one") as temporary:
-        jobs.sweep_uploads(lambda _: None)
-        assert temporary.exists()
-        os.utime(temporary, (0, 0))
-        jobs.sweep_uploads(lambda _: None)
-        assert not temporary.exists()
+    temporary = uploads_dir / f"{files.name_of('ab' * 32)}.tmp-{'0' * 32}"
+    temporary.parent.mkdir(parents=True)
+    temporary.touch()
+    jobs.sweep_uploads(lambda _: None)
+    assert temporary.exists()
+    os.utime(temporary, (0, 0))
+    jobs.sweep_uploads(lambda _: None)
+    assert not temporary.exists()
 
 
 def test_files_of_others_stay(uploads_dir: Path, db: None) -> None:
@@ -145,7 +148,9 @@ def test_files_of_others_stay(uploads_dir: Path, db: None) -> None:
     assert kept.exists()
 
 
-def test_all_is_on_disk_before_the_row_is_committed(make, open_repo, carol, monkeypatch):
+def test_all_is_on_disk_before_the_row_is_committed(
+    make, open_repo, carol, uploads_dir, monkeypatch
+):
     """The file is synced, then each folder that may be new."""
     synced: list[str] = []
     real = os.fsync
@@ -156,25 +161,27 @@ def test_all_is_on_disk_before_the_row_is_committed(make, open_repo, carol, monk
 
     monkeypatch.setattr("os.fsync", sync)
     made = make.upload(open_repo, by=carol)
-    folder = files.path_of(made.sha256).parent
+    folder = (uploads_dir / files.name_of(made.sha256)).parent
     assert synced[0].startswith(str(folder / made.sha256) + ".tmp-")
     assert synced[1:] == [str(path) for path in (folder, *folder.parents[:3])]
 
 
-def test_check_uploads_names_what_is_missing_or_damaged(make, open_repo, carol):
+@IN_BOTH
+def test_check_uploads_names_what_is_missing_or_damaged(make, open_repo, carol, storage):
     one, other = (make.upload(open_repo, by=carol, content=text) for text in (b"one", b"two"))
     make.upload(open_repo, by=carol, content=b"one")
     output = StringIO()
     call_command("check_uploads", stdout=output)
     assert output.getvalue() == "2 files checked, none damaged\n"
-    files.path_of(one.sha256).write_bytes(b"six")
+    files.save(one.sha256, b"six")
     files.remove(other.sha256)
     with pytest.raises(CommandError, match="2 of 2 files are missing or damaged"):
         call_command("check_uploads", stdout=output)
     assert f"{one.sha256}: its content has another SHA-256" in output.getvalue()
-    assert f"{other.sha256}: No such file or directory" in output.getvalue()
+    missing = {"folder": "No such file or directory", "bucket": "An error occurred (NoSuchKey)"}
+    assert f"{other.sha256}: {missing[storage]}" in output.getvalue()
 
 
-def test_only_its_owner_may_look_at_a_file(make, open_repo, carol):
+def test_only_its_owner_may_look_at_a_file(make, open_repo, carol, uploads_dir):
     made = make.upload(open_repo, by=carol)
-    assert files.path_of(made.sha256).stat().st_mode & 0o077 == 0
+    assert (uploads_dir / files.name_of(made.sha256)).stat().st_mode & 0o077 == 0

@@ -6,25 +6,26 @@ import pytest
 from django.db import transaction
 
 from apps.core.errors import ApiError
+from apps.core.locks import hold
 from apps.threads import actions as threads
 from apps.uploads import actions, files, jobs
-from apps.uploads.models import Upload
+from apps.uploads.models import Upload, remove_file_without_row
 from tests.principals import access_of
 from tests.races import Aside, Outcome, at_once
-from tests.uploads.conftest import files as names
+from tests.uploads.conftest import IN_BOTH
 from tests.uploads.test_uses import DAY, address
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), IN_BOTH]
 
 
-def test_the_same_file_from_many_at_once_is_one(make, open_repo, alice, bob, carol, uploads_dir):
+def test_the_same_file_from_many_at_once_is_one(make, open_repo, alice, bob, carol):
     people = [alice, bob, carol] * 2
     calls = [
         lambda who=person: Outcome(lambda: make.upload(open_repo, by=who)) for person in people
     ]
     assert at_once(*calls) == {(200, None): 6}
     assert Upload.objects.count() == 6
-    assert len(names(uploads_dir)) == 1
+    assert len(list(files.stored())) == 1
 
 
 def test_nobody_gets_more_than_their_share_by_haste(make, carol, settings):
@@ -35,28 +36,33 @@ def test_nobody_gets_more_than_their_share_by_haste(make, carol, settings):
     assert at_once(*calls) == {(200, None): 3, (429, "upload_limit_reached"): 3}
 
 
-def test_a_file_stays_whose_row_is_being_written(make, open_repo, carol, uploads_dir):
+def test_a_file_stays_whose_row_is_being_written(make, open_repo, carol):
     """The sweep finds no row, waits for the upload, checks again, and keeps the file."""
     digest = make.upload(open_repo, by=carol).sha256
     Upload.objects.all().delete()
     with transaction.atomic():
         make.upload(open_repo, by=carol)
-        sweep = Aside(lambda: jobs._remove_if_without_row(digest))
+        sweep = Aside(lambda: remove_file_without_row(digest))
         sweep.begin()
     sweep.join(60)
-    assert names(uploads_dir) == [digest]
+    assert list(files.stored()) == [digest]
 
 
-def test_an_upload_that_waits_for_the_sweep_has_its_file(make, open_repo, carol, uploads_dir):
+def test_an_upload_that_waits_for_the_sweep_has_its_file(make, open_repo, carol):
+    """The sweep removes the file that the upload has written, whose row is not there yet."""
     digest = make.upload(open_repo, by=carol).sha256
     Upload.objects.all().delete()
+    files.remove(digest)
     with transaction.atomic():
-        jobs._remove_if_without_row(digest)
+        hold(files.lock_name(digest))
         upload = Aside(lambda: make.upload(open_repo, by=carol))
         upload.begin()
-        assert not files.path_of(digest).exists()
+        assert list(files.stored()) == [digest]
+        remove_file_without_row(digest)
+        assert not list(files.stored())
     upload.join(60)
-    assert files.path_of(digest).exists()
+    assert Upload.objects.get().sha256 == digest
+    assert list(files.stored()) == [digest]
 
 
 def test_a_text_that_comes_first_keeps_its_upload(make, open_repo, alice):
@@ -93,12 +99,10 @@ def test_of_two_texts_that_are_deleted_at_once_the_last_takes_it_along(make, ope
     assert Upload.objects.get().deleted_at is not None
 
 
-def test_an_upload_to_a_repository_that_is_deleted_meanwhile_is_404(
-    make, open_repo, alice, uploads_dir
-):
+def test_an_upload_to_a_repository_that_is_deleted_meanwhile_is_404(make, open_repo, alice):
     by = access_of(alice, open_repo)
     type(open_repo).objects.all().delete()
     with pytest.raises(ApiError) as refused:
         actions.create_upload(access=by, filename="a.txt", content=b"a")
     assert refused.value.status == 404
-    assert not names(uploads_dir)
+    assert not list(files.stored())

@@ -11,16 +11,16 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.pulls import actions as pulls
 from apps.threads import actions as threads
-from apps.uploads import jobs
+from apps.uploads import files, jobs
 from apps.uploads.models import Upload
 from tests.principals import access_of
-from tests.uploads.conftest import files
+from tests.uploads.conftest import IN_BOTH
 
 DAY = dt.timedelta(days=1)
 
 
 @pytest.fixture
-def swept(uploads_dir: Any) -> Any:
+def swept(db: None) -> Any:
     """`swept(upload)`: whether the worker removes it when it is a day old."""
 
     def sweep(upload: Upload) -> bool:
@@ -29,7 +29,7 @@ def swept(uploads_dir: Any) -> Any:
             row.save()
         jobs.sweep_uploads(lambda _: None)
         gone = not Upload.objects.filter(pk=upload.pk).exists()
-        assert (upload.sha256 in files(uploads_dir)) is not gone
+        assert (upload.sha256 in files.stored()) is not gone
         return gone
 
     return sweep
@@ -60,6 +60,7 @@ def address(upload: Upload) -> str:
     return f"See ![it](http://testserver/api/v1/uploads/{str(upload.uuid).upper()}/content)."
 
 
+@IN_BOTH
 def test_what_no_text_refers_to_goes_after_a_day(upload, swept, readable, make, open_repo, alice):
     make.thread(open_repo, by=alice, body=str(upload.uuid))
     jobs.sweep_uploads(lambda _: None)
@@ -68,6 +69,7 @@ def test_what_no_text_refers_to_goes_after_a_day(upload, swept, readable, make, 
     assert not readable()
 
 
+@IN_BOTH
 def test_a_thread_keeps_it_until_it_is_deleted(upload, swept, readable, thread, by):
     assert not swept(upload)
     threads.update_thread(access=by, thread=thread, body="Never mind.")
@@ -196,13 +198,14 @@ def test_each_sort_of_text_counts_as_that_of_who_wrote_it(
     assert (row.is_used, row.is_placed, readable()) == (True, True, True)
 
 
-def test_the_file_stays_for_another_upload_of_the_same(upload, make, open_repo, alice, uploads_dir):
+@IN_BOTH
+def test_the_file_stays_for_another_upload_of_the_same(upload, make, open_repo, alice):
     later = make.upload(open_repo, by=alice)
     make.thread(open_repo, by=alice, body=address(later))
     Upload.objects.update(created_at=upload.created_at - DAY)
     jobs.sweep_uploads(lambda _: None)
     assert [row.pk for row in Upload.objects.all()] == [later.pk]
-    assert files(uploads_dir) == [upload.sha256]
+    assert list(files.stored()) == [upload.sha256]
 
 
 def test_a_text_without_uploads_costs_no_query_more(make, open_repo, alice):
@@ -212,6 +215,7 @@ def test_a_text_without_uploads_costs_no_query_more(make, open_repo, alice):
     assert not [query for query in captured.captured_queries if "uploads_upload" in query["sql"]]
 
 
+@IN_BOTH
 def test_the_worker_works_in_batches_and_tells_what_it_did(make, open_repo, alice, monkeypatch):
     monkeypatch.setattr(jobs, "BATCH", 2)
     made = [make.upload(open_repo, by=alice, content=b"%d" % number) for number in range(5)]
