@@ -27,10 +27,16 @@ from tests.waiting import eventually
 PEOPLE = ("alice", "bob", "carol", "dave", "sam", "vic")
 REMADE = {"static", "wake"}
 COPY_ROWS = """
-import sys
-from django.core.management import call_command as call
-call("dumpdata", "--exclude", "contenttypes", "--exclude", "auth", "--output", {file!r})
+from datetime import datetime
+from django.core.management import call_command
+from django.core.serializers.json import DjangoJSONEncoder
+encode = DjangoJSONEncoder.default
+def exactly(self, value):
+    return value.isoformat() if isinstance(value, datetime) else encode(self, value)
+DjangoJSONEncoder.default = exactly
+call_command("dumpdata", exclude=["contenttypes", "auth"], output={file!r})
 """
+"""Django's own format has milliseconds only."""
 LEFT_OUT = ("\\restrict ", "\\unrestrict ", "SET transaction_timeout ")
 """Beginnings of lines of pg_dump that only psql reads, or not every version of PostgreSQL."""
 
