@@ -129,6 +129,6 @@ def test_a_table_of_the_same_migration_may_be_changed():
 
 
 def one_with(*operations: Operation) -> migrations.Migration:
-    migration = migrations.Migration("9999_x", "threads")
-    migration.operations = [*operations]
+    kind = type("Migration", (migrations.Migration,), {"operations": operations})
+    migration: migrations.Migration = kind("9999_x", "threads")
     return migration

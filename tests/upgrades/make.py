@@ -54,7 +54,7 @@ def make_in(work: Path, version: str, postgresql: str) -> None:
     with Server(work, root=root, BASE_URL=BASE_URL) as server:
         server.run("from config import demo; demo.load()")
         fill(server, work / "clone")
-        stored = eventually(lambda: settled(server, work), pause_for=3)
+        stored = eventually(lambda: settled(server, work), pause_for=3) or {}
         server.stop()
         rows = str(work / "rows.json")
         server.run(COPY_ROWS.format(file=rows))

@@ -26,7 +26,7 @@ VERSION = FOLDER / PREVIOUS
 
 @pytest.fixture
 def stored() -> dict[str, Any]:
-    """What people read before the upgrade, and their tokens."""
+    """The answers that people got before the upgrade, and their tokens."""
     read: dict[str, Any] = orjson.loads(decompressed("answers.json.xz"))
     return read
 

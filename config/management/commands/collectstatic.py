@@ -21,8 +21,8 @@ class Command(collectstatic.Command):
         """
         storage: Any = self.storage
         with TemporaryDirectory(dir=settings.DATA_DIR, prefix="static-") as folder:
-            options = settings.STORAGES["staticfiles"]["OPTIONS"]
-            self.storage = HashedStorage(location=folder, **options)
+            configured: Any = settings.STORAGES["staticfiles"]
+            self.storage = HashedStorage(location=folder, **configured["OPTIONS"])
             collected = super().collect()
             publish(Path(folder), Path(settings.STATIC_ROOT))
         storage.hashed_files, storage.manifest_hash = storage.load_manifest()
