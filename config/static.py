@@ -1,11 +1,13 @@
 """Static files with a hash in their names, which browsers can cache for good.
 
 `collect` writes them to `DATA_DIR/static`, compressed, with all scripts joined into one. Without
-it, and for files of packages such as Django's admin, the plain names work as well.
+it, and for files of packages such as Django's admin, the plain names work as well. Files of other
+versions stay, and each server finds them: nodes of two versions may serve at once.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,10 +25,27 @@ from apps.core.files import PIECE
 OF_PACKAGES = ["admin/*", "rest_framework/*"]
 SCRIPT = "js/main.js"
 IMPORT = re.compile(r'^import .*"\./(.+)";\n', re.MULTILINE)
+HASHED = re.compile(r"/static/((?:[\w-]+/)*[\w-]+(?:\.[\w-]+)*\.[0-9a-f]{12}\.[a-z0-9]+)", re.ASCII)
+"""The address of a file with a hash in its name. It cannot lead out of the folder."""
 
 
 class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc] # without types
-    """Sends files in larger pieces than the 4 KiB of Django's `FileResponse`."""
+    """Finds files that were collected after the start, by another version, and sends files in
+    larger pieces than the 4 KiB of Django's `FileResponse`.
+    """
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        url = request.path_info
+        if url not in self.files and (match := HASHED.fullmatch(url)):
+            path = os.path.join(self.static_root, match[1])
+            if os.path.isfile(path):
+                self.add_file_to_dictionary(url, path)
+        response: HttpResponseBase = super().__call__(request)
+        return response
+
+    def immutable_file_test(self, path: str, url: str) -> bool:
+        """Whether browsers may store the file for good, also one of another version."""
+        return HASHED.fullmatch(url) is not None
 
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> HttpResponseBase:
@@ -80,5 +99,5 @@ def joined(name: str, read: Callable[[str], str], done: set[str]) -> str:
 
 
 def collect() -> None:
-    """Write the current files. Files of older pages stay."""
+    """Write the current files. Those of other versions stay."""
     call_command("collectstatic", verbosity=0, interactive=False, ignore_patterns=OF_PACKAGES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
@@ -123,8 +124,10 @@ def plan_of(api: Api, path: str) -> str:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_events_from_before_there_were_counts_are_counted(api, make, acme, alice, bob):
-    """The migration counts like `record`, by days in UTC."""
+def test_events_from_before_there_were_counts_are_counted(api, make, acme, alice, bob, monkeypatch):
+    """The migration counts like `record`, by days in UTC, in batches, and also a second time."""
+    migration = import_module("apps.events.migrations.0005_count_events")
+    monkeypatch.setattr(migration, "BATCH_SIZE", 2)
     repo, own = make.repo(acme, "api", by=alice), make.repo(bob, by=bob)
     for _ in range(2):
         pull = make.pull(repo, by=bob)
@@ -141,6 +144,9 @@ def test_events_from_before_there_were_counts_are_counted(api, make, acme, alice
         pass
     of_night = (bob.pk, night.date(), repo.pk, Kind.PULL_CREATED, acme.pk, 1)
     assert len(before) == 4
+    assert {*ActivityCount.objects.values_list(*names)} == {*before, of_night}
+    with connection.schema_editor(atomic=False) as editor:
+        migration.count_events(None, editor)
     assert {*ActivityCount.objects.values_list(*names)} == {*before, of_night}
 
 

@@ -56,3 +56,16 @@ def test_titles_have_an_index_where_the_role_may_make_it_and_are_searched_elsewh
     assert len(api(alice).get("/threads?search=zebra").gives()["results"]) == 1
     assert indexes("") == 1
     assert len(api(alice).get("/threads?search=zebra").gives()["results"]) == 1
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's own")
+@pytest.mark.django_db(transaction=True)
+def test_an_index_that_an_interrupted_migration_left_is_replaced():
+    migration = import_module("apps.threads.migrations.0009_short_searches")
+    break_it = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass"
+    read = "SELECT indisvalid FROM pg_index WHERE indexrelid = %s::regclass"
+    with connection.schema_editor(atomic=False) as editor, connection.cursor() as cursor:
+        cursor.execute(break_it, ["thread_title_parts"])
+        migration.make_index(None, editor)
+        cursor.execute(read, ["thread_title_parts"])
+        assert cursor.fetchone() == (True,)

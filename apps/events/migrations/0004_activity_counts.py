@@ -4,20 +4,6 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-DATES = {"postgresql": "DATE(created_at AT TIME ZONE 'UTC')", "sqlite": "DATE(created_at)"}
-COUNT = """
-    INSERT INTO events_activitycount (actor_id, date, repo_id, kind, team_id, count)
-    SELECT actor_id, {} AS day, repo_id, kind, MAX(team_id), COUNT(*) FROM events_event
-    WHERE repo_id IS NOT NULL AND kind IN ('pull-created', 'pull-merged', 'review-created', 'thread-created',
-        'reply-created', 'branch-created', 'branch-pushed')
-    GROUP BY actor_id, day, repo_id, kind
-"""
-
-
-def count_events(apps, schema_editor):
-    schema_editor.execute(COUNT.format(DATES[schema_editor.connection.vendor]))
-
-
 class Migration(migrations.Migration):
     dependencies = [
         ("events", "0003_pings"),
@@ -40,8 +26,6 @@ class Migration(migrations.Migration):
                 "constraints": [models.UniqueConstraint(fields=("actor", "date", "repo_id", "kind"), name="activity_once")],
             },
         ),
-        migrations.RunPython(count_events, migrations.RunPython.noop),
-        # Last, because it locks the events until the end of the migration.
         migrations.RemoveIndex(model_name="event", name="event_team_time"),
         migrations.RemoveIndex(model_name="event", name="event_actor_time"),
     ]

@@ -1,0 +1,134 @@
+"""Rules for migrations: the previous version serves while they run and until the last node has been
+replaced, and again after a rollback. See docs/upgrade.md.
+
+django-migration-linter reads the SQL of a migration, and therefore no `RunPython`, and needs a
+PostgreSQL server (docs/decisions/0025).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import migrations, models
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.operations.base import Operation
+
+pytestmark = pytest.mark.once
+
+V1_0_0 = {
+    "accounts": 10,
+    "browse": 2,
+    "events": 3,
+    "idempotency": 2,
+    "pulls": 14,
+    "repos": 14,
+    "site": 4,
+    "teams": 3,
+    "threads": 8,
+    "uploads": 2,
+}
+"""The numbers of the last migrations that these rules do not concern."""
+
+BREAKS = "the previous version still uses it"
+LOCKS = "writes wait until it is done"
+RULES: dict[type[Operation], str] = {
+    migrations.RemoveField: BREAKS,
+    migrations.RenameField: BREAKS,
+    migrations.AlterField: "the previous version uses the column as it was, and writes may wait",
+    migrations.DeleteModel: BREAKS,
+    migrations.RenameModel: BREAKS,
+    migrations.AlterModelTable: BREAKS,
+    migrations.AlterUniqueTogether: "the previous version does not keep to it, and writes wait",
+    migrations.AddConstraint: "the previous version does not keep to it, and writes wait",
+    migrations.AddIndex: LOCKS,
+    migrations.RemoveIndex: "the previous version reads along it",
+    migrations.RunSQL: "any statement may lock or break",
+}
+"""Operations on a table that an earlier migration has created."""
+
+REASONS = {
+    "events.0004_activity_counts RemoveIndex event": "of the activity of people and teams only, "
+    "which the previous version reads without it, more slowly",
+    "pulls.0015_changes_due AddIndex pullversion": "partial and empty: less than a second for a "
+    "million versions (docs/upgrade.md)",
+}
+"""Migrations that break a rule, and why they may."""
+
+
+def problems(migration: migrations.Migration) -> Iterator[str]:
+    """The rules that a migration breaks, each with the operation."""
+    created = set[str]()
+    for operation in migration.operations:
+        table = getattr(operation, "model_name", getattr(operation, "name", ""))
+        if isinstance(operation, migrations.CreateModel):
+            created.add(operation.name.lower())
+        elif table.lower() not in created and (text := problem(operation, migration.atomic)):
+            yield f"{type(operation).__name__} {table}".strip() + f": {text}"
+
+
+def problem(operation: Operation, is_atomic: bool) -> str:
+    if isinstance(operation, migrations.AddField):
+        column: Any = operation.field
+        has_value = column.null or column.many_to_many or column.has_db_default()
+        return "" if has_value else "the previous version writes no value: give it a db_default"
+    if isinstance(operation, migrations.RunPython):
+        return "one transaction for all rows: set atomic = False" if is_atomic else ""
+    return RULES.get(type(operation), "")
+
+
+def test_the_previous_version_can_serve_during_and_after_each_migration():
+    found = {}
+    for (app, name), migration in MigrationLoader(None).disk_migrations.items():
+        is_ours = migration.__module__.startswith("apps.")
+        if is_ours and int(name[:4]) > V1_0_0.get(app, 0):
+            found.update(
+                dict(f"{app}.{name} {text}".split(": ", 1) for text in problems(migration))
+            )
+    assert found.keys() == REASONS.keys(), found
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        migrations.AddField("thread", "x", models.BooleanField(default=False)),
+        migrations.RemoveField("thread", "title"),
+        migrations.RenameField("thread", "title", "name"),
+        migrations.AlterField("thread", "title", models.TextField()),
+        migrations.DeleteModel("thread"),
+        migrations.RenameModel("thread", "topic"),
+        migrations.AlterModelTable("thread", "topics"),
+        migrations.AlterUniqueTogether("thread", {("repo", "title")}),
+        migrations.AddConstraint(
+            "thread", models.UniqueConstraint(fields=["title"], name="thread_title_once")
+        ),
+        migrations.AddIndex("thread", models.Index(fields=["title"], name="x")),
+        migrations.RemoveIndex("thread", "x"),
+        migrations.RunSQL("UPDATE threads_thread SET title = ''"),
+        migrations.RunPython(migrations.RunPython.noop),
+    ],
+    ids=lambda operation: type(operation).__name__,
+)
+def test_a_bad_operation_is_found(operation):
+    assert [*problems(one_with(operation))]
+
+
+@pytest.mark.parametrize(
+    "field", [models.IntegerField(null=True), models.IntegerField(db_default=0)], ids=["null", "0"]
+)
+def test_a_new_column_that_the_previous_version_need_not_know_is_allowed(field):
+    assert [*problems(one_with(migrations.AddField("thread", "x", field)))] == []
+
+
+def test_a_table_of_the_same_migration_may_be_changed():
+    create = migrations.CreateModel("topic", [("id", models.BigAutoField(primary_key=True))])
+    index = migrations.AddIndex("topic", models.Index(fields=["id"], name="x"))
+    assert [*problems(one_with(create, index))] == []
+    assert len([*problems(one_with(index, create))]) == 1
+
+
+def one_with(*operations: Operation) -> migrations.Migration:
+    kind = type("Migration", (migrations.Migration,), {"operations": operations})
+    migration: migrations.Migration = kind("9999_x", "threads")
+    return migration
