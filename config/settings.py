@@ -210,7 +210,7 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "Guildhall",
     "DESCRIPTION": "Teams, git repositories, pull requests, threads and one resumable event feed.",
-    "VERSION": "0.1.0",
+    "VERSION": "1.1.0",
     "LICENSE": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
     "OAS_VERSION": "3.1.0",
     "SERVERS": [{"url": PREFIX}],

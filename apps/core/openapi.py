@@ -1,6 +1,6 @@
 """The OpenAPI document, made by drf-spectacular from the declarations of `@operation`.
 
-OpenAPI 3.1.0, description version 0.1.0. Paths are relative to the server `/api/v1`.
+OpenAPI 3.1.0, description version 1.1.0. Paths are relative to the server `/api/v1`.
 """
 
 from __future__ import annotations
