@@ -17,8 +17,8 @@ from config.installation import folder_problem, start_problem
 logger = logging.getLogger(__name__)
 
 CROWDED = (
-    "PostgreSQL lets this role open {room} connections (max_connections less those that it reserves),"
-    " and the processes of this node may open {needed}. Requests beyond that are 503."
+    "PostgreSQL accepts {room} connections (max_connections less those that it reserves), and the "
+    "processes of this node may open {needed}. Requests beyond that are 503."
 )
 ROOM = """
     SELECT sum(setting::int * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END) FROM pg_settings

@@ -7,9 +7,10 @@ import select
 import shutil
 import socket
 import subprocess
+import time
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
@@ -187,3 +188,24 @@ def test_a_fetch_is_handed_on_when_it_has_come(tmp_path):
             assert not select.select([slow], [], [], 0)[0]
             slow.sendall(bytes(50))
             assert slow.recv(12) == b"HTTP/1.1 502"
+
+
+@pytest.mark.slow
+@pytest.mark.once
+@HAS_NGINX
+def test_a_node_that_does_not_answer_is_given_up_soon(tmp_path):
+    """Its queue of connections is full, so that its kernel drops new ones, as if the node had
+    vanished. By default nginx would wait for a minute.
+    """
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, ExitStack() as queue:
+        for _ in range(3):
+            waiting = queue.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        silent: Any = SimpleNamespace(url=f"http://127.0.0.1:{full.getsockname()[1]}")
+        with nginx(tmp_path, (silent, silent)) as url:
+            begin = time.monotonic()
+            with closing(HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)) as connection:
+                connection.request("GET", "/teams/acme")
+                assert connection.getresponse().status == 504
+            assert time.monotonic() - begin < 30
