@@ -55,7 +55,7 @@ def run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True, text=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cable() -> Iterator[None]:
     """A namespace of the network, and a pair of interfaces between it and the machine."""
     try:
@@ -85,6 +85,8 @@ class Postgres:
         self.folder = folder
         shutil.chown(folder, "postgres", "postgres")
         self._run("initdb", "-D", ".", "-U", "postgres", "--auth=trust", "--no-sync")
+        with (folder / "pg_hba.conf").open("a") as file:
+            file.write(f"host all all {NETWORK}.0/30 trust\n")
         self.start()
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -95,8 +97,6 @@ class Postgres:
         )
 
     def start(self) -> None:
-        with (self.folder / "pg_hba.conf").open("a") as file:
-            file.write(f"host all all {NETWORK}.0/30 trust\n")
         options = f"-h {NETWORK}.1 -k {self.folder} -c fsync=off"
         self._run("pg_ctl", "start", "-D", ".", "-w", "-l", "log", "-o", options)
 
@@ -104,7 +104,7 @@ class Postgres:
         self._run("pg_ctl", "stop", "-D", ".", "-m", "immediate")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def postgres(cable: None) -> Iterator[Postgres]:
     with TemporaryDirectory() as folder:
         Path(folder).chmod(0o711)
@@ -116,12 +116,11 @@ def postgres(cable: None) -> Iterator[Postgres]:
             cluster.stop()
 
 
-@pytest.fixture
-def server(postgres: Postgres, tmp_path: Path) -> Iterator[Server]:
+@pytest.fixture(scope="module")
+def server(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     url = f"postgres://postgres@{NETWORK}.1/postgres"
-    server = Server(tmp_path, "gunicorn-asgi", DATABASE_URL=url)
-    with server:
-        yield server
+    with Server(tmp_path_factory.mktemp("node"), "gunicorn-asgi", DATABASE_URL=url) as running:
+        yield running
 
 
 @contextmanager
@@ -141,15 +140,15 @@ def node(server: Server) -> Iterator[subprocess.Popen[str]]:
 def test_other_nodes_write_within_a_minute_after_one_has_vanished_with_the_lock(server):
     alice = server.api("alice")
     with node(server) as holder:
-        assert holder.stdout is not None
-        eventually(lambda: "held" in holder.stdout.readline())
+        output: Any = holder.stdout
+        eventually(lambda: "held" in output.readline())
         plug("down")
         eventually(
             lambda: alice.post("/teams", name="Other", slug="other").status == 201, within=PROMISED
         )
         plug("up")
-        output = holder.communicate("\n", timeout=PATIENCE)[0]
-        assert holder.returncode != 0 and "OperationalError" in output
+        said = holder.communicate("\n", timeout=PATIENCE)[0]
+        assert holder.returncode != 0 and "OperationalError" in said
     alice.get("/teams/lost").fails(404, "not_found")
 
 
