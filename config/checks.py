@@ -10,12 +10,20 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
-from django.db import connections
+from django.db import connection, connections
 
 from config.installation import folder_problem, start_problem
 
 logger = logging.getLogger(__name__)
 
+CROWDED = (
+    "PostgreSQL accepts {room} connections (max_connections less those that it reserves), and the "
+    "processes of this node may open {needed}. Requests beyond that are 503."
+)
+ROOM = """
+    SELECT sum(setting::int * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END) FROM pg_settings
+    WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections')
+"""
 SEVERAL = (
     "Each server counts requests for itself: with several servers people get several times as many "
     "requests. Set REDIS_URL to count together."
@@ -52,6 +60,28 @@ def data_is_of_this_database(app_configs: Any, **options: Any) -> list[CheckMess
     """An error if DATA_DIR is the folder of another database, or of none."""
     problem = folder_problem()
     return [Error(problem, id="guildhall.E001")] if problem else []
+
+
+@register(Tags.database, deploy=True)
+def pools_fit(app_configs: Any, *, databases: Any = None, **options: Any) -> list[CheckMessage]:
+    """A warning if the pools of a node can ask PostgreSQL for more connections than it has."""
+    if not databases or connection.vendor != "postgresql":
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(ROOM)
+        [room] = cursor.fetchone()
+    needed = connections_of_node()
+    hint = "Raise max_connections of PostgreSQL, or lower WEB_CONCURRENCY. Each node needs as many."
+    text = CROWDED.format(room=room, needed=needed)
+    return [Warning(text, hint=hint, id="guildhall.W003")] if needed > room else []
+
+
+def connections_of_node() -> int:
+    """The most connections of the processes of one node: a full pool of each process of the API, of
+    the stream and of the worker, and the connection on which the stream listens.
+    """
+    pool: int = settings.DATABASES["default"]["OPTIONS"]["pool"]["max_size"]
+    return pool * (settings.WEB_CONCURRENCY + 2) + 1
 
 
 def is_command() -> bool:

@@ -268,6 +268,8 @@ LONGEST = [
     "gunicorn",
     "serve",
     "tests/web/test_browser.py",
+    "tests/scenarios/test_nodes.py",
+    "tests/scenarios/test_unplugged.py",
     "tests/scenarios/test_merge_bot.py",
     "tests/repos/test_git_silence.py",
     "tests/scenarios/test_kill.py",

@@ -79,6 +79,8 @@ class Server:
         self.python = sys.executable if own else str(self.root / ".venv" / "bin" / "python")
         self.fresh = beside is None and tables is None
         self.url = ""
+        self.listens_at = ("127.0.0.1", 0)
+        """The address of gunicorn."""
         self.lines: list[str] = []
         self.tokens: dict[str, str] = beside.tokens if beside else {}
         self.database = "" if beside else create_database(tables)
@@ -103,7 +105,9 @@ class Server:
         return self
 
     def start(self) -> None:
-        """Start the server, also after `kill`: with the same data, at another address."""
+        """Start the server, also after `kill`: with the same data, at another address, unless
+        `listens_at` has a port.
+        """
         if self.kind == "serve":
             self._start([self.python, "manage.py", "serve"])
             self.url = self.address.get(timeout=PATIENCE)
@@ -212,8 +216,8 @@ class Server:
         if self.fresh:
             self.manage("migrate", "--verbosity", "0")
             self.fresh = False
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with socket.create_server(self.listens_at) as listening:
+            self.url = "http://{}:{}".format(*listening.getsockname())
             self.environment["BASE_URL"] = self.url
             bind = ["--no-control-socket", "--bind", f"fd://{listening.fileno()}"]
             command = [self.python, "-m", "gunicorn", *bind, *GUNICORN[self.kind]]

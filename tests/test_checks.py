@@ -1,4 +1,4 @@
-"""Warnings for operators: servers that count separately, and an open data folder."""
+"""Warnings for operators: servers that count separately, an open folder, too few connections."""
 
 import os
 import shutil
@@ -7,8 +7,9 @@ import stat
 import pytest
 from django.core.checks import run_checks
 from django.core.management import call_command
+from django.db import connection
 
-from config.checks import counters_are_shared, data_is_private
+from config.checks import connections_of_node, counters_are_shared, data_is_private
 from tests.gitclient import Git
 from tests.server import Server
 from tests.waiting import eventually
@@ -40,6 +41,26 @@ def test_check_tells_of_a_data_folder_that_others_may_look_into(mode, tmp_path, 
     call_command("check")
     said = capsys.readouterr().err
     assert f"(guildhall.W002) {OPEN} ({tmp_path}, mode {mode:o})" in said
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's own")
+def test_check_deploy_tells_if_the_pools_of_a_node_exceed_max_connections(
+    settings, capsys, monkeypatch
+):
+    """One process for each 20 connections that there are leaves none for stream and worker."""
+    monkeypatch.setitem(settings.DATABASES["default"]["OPTIONS"], "pool", {"max_size": 20})
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW max_connections")
+        [most] = cursor.fetchone()
+    settings.WEB_CONCURRENCY = 1
+    assert connections_of_node() == 61
+    call_command("check", "--deploy", "--database", "default")
+    assert "guildhall.W003" not in capsys.readouterr().err
+    settings.WEB_CONCURRENCY = int(most) // 20
+    call_command("check", "--deploy")
+    assert "guildhall.W003" not in capsys.readouterr().err
+    call_command("check", "--deploy", "--database", "default")
+    assert f"may open {connections_of_node()}" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -185,6 +185,13 @@ def test_options_in_a_database_url_are_kept_beside_ours(read):
     assert "-c lock_timeout=20s" in found["OPTIONS"]["options"]
 
 
+def test_a_database_url_may_name_a_standby(read):
+    url = "postgres://ada@one.example,two.example/guildhall?target_session_attrs=read-write"
+    database = read(DATABASE_URL=url).database
+    assert database["HOST"] == "one.example,two.example"
+    assert database["OPTIONS"]["target_session_attrs"] == "read-write"
+
+
 def test_server_settings_in_a_database_url_are_added_to_ours_and_win(read):
     """PostgreSQL uses the last of two settings with the same name."""
     ours = read(DATABASE_URL="postgres://db.example/guildhall").database["OPTIONS"]["options"]

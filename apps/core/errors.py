@@ -139,6 +139,8 @@ def unavailable() -> Unavailable:
 
 
 FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_FILE_ERRNOS = (errno.EMFILE, errno.ENFILE)
+"""The process, or the machine, has no file descriptor left."""
 FULL_SQLSTATE = "53100"
 FULL_SQLITE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
 """The codes of files, PostgreSQL (`disk_full`) and SQLite for a full disk. `EFBIG` is a limit of
@@ -189,10 +191,10 @@ def as_api_error(exception: BaseException) -> ApiError | None:
         return storage_full()
     if isinstance(exception, OperationalError):
         return unavailable()
-    if isinstance(exception, GitError):
-        # The repository was deleted meanwhile, or git was packing it. Or an object is damaged, and
-        # an operator has to look at it.
-        logger.error("git failed", exc_info=exception)
+    if isinstance(exception, GitError) or getattr(exception, "errno", 0) in NO_FILE_ERRNOS:
+        # The repository was deleted meanwhile, or git was packing it. Or an object is damaged, or
+        # the limit of open files is too low, and an operator has to look at it.
+        logger.error("git failed, or no file can be opened", exc_info=exception)
         return unavailable()
     if isinstance(exception, Missing):
         return NotFound("not_found", str(exception))

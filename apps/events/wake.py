@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 from django.db import connection, transaction
@@ -38,7 +37,8 @@ def notify_on_commit(person: int | None = None) -> None:
             else:
                 cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(person)])
     else:
-        transaction.on_commit(partial(wake_sockets.send, person))
+        # `robust`: a process without free file descriptors cannot send. The change is committed.
+        transaction.on_commit(lambda: wake_sockets.send(person), robust=True)
 
 
 @asynccontextmanager

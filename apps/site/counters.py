@@ -67,14 +67,22 @@ State = tuple[int, int, int]
 """The stored state of a key: index of the window, requests of the previous and of this window."""
 
 
+def window_at(now: int, limit: Limit, state: State | None) -> int:
+    """The index of the window that counts now: the stored one if the clock was set back into the
+    window before it, so that this gives nothing away. Set back further, the clock would refuse
+    everybody until it is where it was; counting begins anew instead.
+    """
+    index = now // limit.window
+    return index + 1 if state is not None and state[0] == index + 1 else index
+
+
 def count_at(now: int, limit: Limit, state: State | None) -> Count:
     """The count of a key at this time."""
-    index, elapsed = divmod(now, limit.window)
-    if state is None:
-        return Count(0, 0, elapsed)
-    stored_index, previous, current = state
-    if stored_index >= index:  # greater if the clock was set back
-        return Count(previous, current, elapsed if stored_index == index else 0)
+    index = window_at(now, limit, state)
+    stored_index, previous, current = state or (index, 0, 0)
+    elapsed = max(0, now - index * limit.window)
+    if stored_index == index:
+        return Count(previous, current, elapsed)
     return Count(current if stored_index == index - 1 else 0, 0, elapsed)
 
 
@@ -138,7 +146,7 @@ class MemoryCounters:
             return self.clock(), list(self._states())
 
     def _add(self, key: str, limit: Limit, count: Count, now: int) -> Count:
-        index = max(now // limit.window, (self._state(key) or (0, 0, 0))[0])
+        index = window_at(now, limit, self._state(key))
         self._store(key, (index, count.previous, count.current + 1), now)
         return Count(count.previous, count.current + 1, count.elapsed)
 

@@ -44,11 +44,11 @@ for n, key in ipairs(KEYS) do
   if kept then
     local a, b, c = string.match(kept, '(%d+) (%d+) (%d+)')
     local before = tonumber(a)
-    if before >= index then
+    if before == index + 1 then
+      index, elapsed = before, 0
+    end
+    if before == index then
       previous, current = tonumber(b), tonumber(c)
-      if before > index then
-        index, elapsed = before, 0
-      end
     elseif before == index - 1 then
       previous = tonumber(c)
     end

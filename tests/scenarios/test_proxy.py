@@ -7,9 +7,10 @@ import select
 import shutil
 import socket
 import subprocess
+import time
 from base64 import b64encode
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,17 +61,24 @@ def listens(process: subprocess.Popen[bytes], port: int) -> None:
     eventually(connects)
 
 
+def several(servers: Iterable[Server]) -> str:
+    """The addresses of an upstream."""
+    return "; server ".join(server.url.removeprefix("http://") for server in servers)
+
+
 @contextmanager
-def nginx(folder: Path, pages: Server, stream: Server) -> Iterator[str]:
-    """Run nginx in front of these two servers; yields its address."""
+def nginx(folder: Path, *nodes: tuple[Server, Server]) -> Iterator[str]:
+    """Run nginx in front of these nodes, each a server for pages and one for the stream; yields its
+    address.
+    """
     port = free_port()
     sed = ["sed", "-f", "deploy/plain-http.sed", "deploy/nginx.conf"]
     text = subprocess.run(sed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for written, meant in (
         ("listen 80;", f"listen 127.0.0.1:{port};"),
         ("/var/log/nginx/", f"{folder}/"),
-        ("127.0.0.1:8000", pages.url.removeprefix("http://")),
-        ("127.0.0.1:8001", stream.url.removeprefix("http://")),
+        ("127.0.0.1:8000", several(node[0] for node in nodes)),
+        ("127.0.0.1:8001", several(node[1] for node in nodes)),
     ):
         assert written in text
         text = text.replace(written, meant)
@@ -99,7 +107,7 @@ def test_everything_works_behind_nginx(server, tmp_path):
     """A push that is too large for nginx's memory, its clone, and its events in a stream."""
     with Server(tmp_path / "stream", "gunicorn-asgi", beside=server) as stream:
         (tmp_path / "nginx").mkdir()
-        with nginx(tmp_path / "nginx", server, stream) as url:
+        with nginx(tmp_path / "nginx", (server, stream)) as url:
             alice = server.api("alice")
             alice.post("/users/alice/repos", name="Behind", slug="behind").gives(201)
             watched: Any = SimpleNamespace(url=url, token=server.token)
@@ -140,7 +148,7 @@ def test_no_log_of_nginx_holds_what_is_secret_in_an_address(tmp_path):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         dead: Any = SimpleNamespace(url=f"http://127.0.0.1:{nobody.getsockname()[1]}")
-        with nginx(tmp_path, dead, dead) as url:
+        with nginx(tmp_path, (dead, dead)) as url:
             for path in ["/teams/acme", *SECRETS]:
                 with closing(HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)) as connection:
                     headers = {"Authorization": f"Basic {b64encode(b'ght_hush:').decode()}"}
@@ -173,10 +181,31 @@ def test_a_fetch_is_handed_on_when_it_has_come(tmp_path):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         dead: Any = SimpleNamespace(url=f"http://127.0.0.1:{nobody.getsockname()[1]}")
-        with nginx(tmp_path, dead, dead) as url, closing(half_a_fetch(url)) as slow:
+        with nginx(tmp_path, (dead, dead)) as url, closing(half_a_fetch(url)) as slow:
             with closing(HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)) as connection:
                 connection.request("GET", "/teams/acme")
                 assert connection.getresponse().status == 502
             assert not select.select([slow], [], [], 0)[0]
             slow.sendall(bytes(50))
             assert slow.recv(12) == b"HTTP/1.1 502"
+
+
+@pytest.mark.slow
+@pytest.mark.once
+@HAS_NGINX
+def test_a_node_that_does_not_answer_is_given_up_soon(tmp_path):
+    """Its queue of connections is full, so that its kernel drops new ones, as if the node had
+    vanished. By default nginx would wait for a minute.
+    """
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, ExitStack() as queue:
+        for _ in range(3):
+            waiting = queue.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        silent: Any = SimpleNamespace(url=f"http://127.0.0.1:{full.getsockname()[1]}")
+        with nginx(tmp_path, (silent, silent)) as url:
+            begin = time.monotonic()
+            with closing(HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)) as connection:
+                connection.request("GET", "/teams/acme")
+                assert connection.getresponse().status == 504
+            assert time.monotonic() - begin < 30

@@ -16,6 +16,8 @@ pytestmark = pytest.mark.once
 SECOND = 1000
 steps = st.lists(st.integers(0, 3 * SECOND), max_size=60)
 """Milliseconds between requests, for windows of about a second."""
+both_ways = st.lists(st.integers(-3 * SECOND, 3 * SECOND), max_size=60)
+"""The same with a clock that is set back."""
 limits = st.builds(
     Limit, st.just("api"), st.integers(1, 8), st.sampled_from([SECOND, 700, 3 * SECOND])
 )
@@ -101,7 +103,7 @@ def test_what_is_said_to_be_left_is_what_is_let_in(limit, waits):
 
 
 @relaxed
-@given(st.lists(limits, min_size=1, max_size=4), steps)
+@given(st.lists(limits, min_size=1, max_size=4), both_ways)
 def test_memory_and_redis_count_alike(redis, several, waits):
     clock, mine = Clock(), uuid4().hex
     memory, redis.clock = MemoryCounters(clock), clock
@@ -124,8 +126,16 @@ def test_a_clock_that_is_set_back_gives_nothing_away():
     clock = Clock()
     counters, limit = MemoryCounters(clock), Limit("api", 2, SECOND)
     assert len(admitted_times(limit, [0, 0, 0], counters, clock)) == 2
-    clock.now -= 10 * SECOND
+    clock.now -= SECOND
     assert not counters.hit([("key", limit)]).admitted
+
+
+def test_a_clock_that_is_set_back_by_an_hour_refuses_nobody_for_an_hour():
+    clock = Clock()
+    counters, limit = MemoryCounters(clock), Limit("api", 2, SECOND)
+    for step in (-3600 * SECOND, 2 * SECOND, 0):
+        assert len(admitted_times(limit, [0, 0, 0], counters, clock)) == 2
+        clock.now += step
 
 
 def test_memory_is_bounded_and_forgets_the_longest_unused():
