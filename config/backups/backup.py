@@ -81,6 +81,7 @@ def back_up(folder: Path, previous: Path | None, say: Say) -> manifest.Manifest:
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise ValueError(f"{folder} is not empty: name a new folder.")
+    (folder / "repositories").mkdir()  # fails if another backup begins here at the same time
     contents, copier = database.dump(folder), Copier(folder, previous)
     say(f"database: {sum(contents.rows.values())} rows")
     repositories = _copy_repositories(copier, say)
@@ -104,6 +105,7 @@ def back_up(folder: Path, previous: Path | None, say: Say) -> manifest.Manifest:
         migrations=contents.migrations,
     )
     made.write(folder)
+    os.sync()
     return made
 
 
