@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from contextvars import copy_context
 from http.client import HTTPConnection, HTTPResponse
 from typing import NamedTuple
 
@@ -16,10 +17,13 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from apps.core.request_ids import CurrentRequest, current
 from apps.jobs import worker
 from apps.jobs.leases import LEASE
 from apps.jobs.models import Heartbeat
 from config import readiness
+from config.health import Application
+from config.logs import RequestId
 from tests.server import ROOT, Server
 from tests.waiting import eventually
 
@@ -158,6 +162,19 @@ def test_a_full_disk_is_told_in_mebibytes(db, monkeypatch):
     assert readiness.disk() == "ok"
     monkeypatch.setattr(readiness, "FREE_MIN", 1 << 60)
     assert "MiB free, 1099511627776 needed" in readiness.disk()
+
+
+def test_a_line_about_a_part_has_no_id_of_the_request_before(db, rf, monkeypatch, caplog):
+    monkeypatch.setattr(readiness, "FREE_MIN", 1 << 60)
+    monkeypatch.setattr("config.health.readiness", readiness.Readiness())
+    caplog.handler.addFilter(RequestId())
+
+    def answer() -> None:
+        current.set(CurrentRequest("before"))
+        assert Application().get_response(rf.get("/readyz")).status_code == 503
+
+    copy_context().run(answer)
+    assert [line.request_id for line in caplog.records] == [""]
 
 
 @pytest.mark.django_db

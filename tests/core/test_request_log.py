@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ import orjson
 import pytest
 
 from apps.core.request_log import operation_of
-from config.logs import JsonFormatter, RequestId
+from config.logs import JsonFormatter, RequestId, TextFormatter
 from tests.api import plain_client
 from tests.gitclient import Clone
 from tests.routes import routed
@@ -145,6 +146,7 @@ INVITE = "7d9f3b52-0c41-4d6e-9a8b-2f1e6c5d4b3a"
         f"/settings/invites/{INVITE}/delete",
         f"//settings/invites/{INVITE}/delete",
         f"/settings/invites/{INVITE.upper()}",
+        f"/settings/invites//%20{INVITE}",
     ],
 )
 def test_the_uuid_of_an_invite_is_not_logged(db, lines, path):
@@ -164,6 +166,15 @@ def test_a_path_cannot_forge_a_line_and_is_cut(db, lines):
     plain_client().get("/x%0a%1b[1m%e2%80%a8" + "y" * 3000)
     path = lines()[0]["path"]
     assert path.startswith("/x%0A%1B") and path.isascii() and len(path) <= 500
+
+
+@pytest.mark.parametrize("form", [TextFormatter, JsonFormatter])
+def test_a_message_is_one_line_of_any_characters(form):
+    """git quotes names of files, which have any bytes."""
+    message = "a\nb\x1b\x85\u2028\udcff"
+    record = logging.makeLogRecord({"msg": "%s", "args": (message,), "about": ""})
+    [line] = form().format(record).splitlines()
+    assert json.loads(line)["message"] == message if line[0] == "{" else r"a\nb\x1b\x85" in line
 
 
 def test_operations_have_the_names_of_the_document():

@@ -139,7 +139,8 @@ def named(url: str, path: str, token: str) -> str:
 INVITE = str(uuid4())
 SECRETS = ["/signup?invite=hush", "/reset/new?token=hush", "/settings/email?token=hush"]
 SECRETS += ["/signin?next=/settings/email%3Ftoken%3Dhush", f"/api/v1/signup-invites/{INVITE}"]
-SECRETS += [f"/settings/invites/{INVITE}/delete"]
+SECRETS += [f"/settings/invites/{INVITE}/delete", f"//settings/invites/{INVITE}"]
+SECRETS += [f"/settings/invites//{INVITE}/delete", f"/settings/invites/%20{INVITE}%0Ax"]
 
 
 @HAS_NGINX
