@@ -56,17 +56,15 @@ def test_every_answer_has_an_id_of_its_own(db, path):
     assert MADE.fullmatch(first) and MADE.fullmatch(second) and first != second
 
 
-@pytest.mark.parametrize("sent", ["a" * 64, "0af7651916cd43dd8448eb211c80319c", "a.B-c_1"])
-def test_an_id_from_a_trusted_proxy_is_used(settings, sent):
-    settings.TRUSTED_PROXIES = 1
-    assert plain_client().get("/signin", headers={"X-Request-Id": sent})["X-Request-Id"] == sent
-
-
-@pytest.mark.parametrize("sent", ["a" * 65, "", "a b", "a\nb", "a,b", "é", "<b>", "a\x7f"])
-def test_an_id_of_another_form_is_replaced(settings, sent):
+@pytest.mark.parametrize(
+    ("sent", "form"),
+    [(sent, re.escape(sent)) for sent in ("a" * 64, "0af7651916cd43dd8448eb211c80319c", "a.B-c_1")]
+    + [(sent, MADE) for sent in ("a" * 65, "", "a b", "a\nb", "a,b", "é", "<b>", "a\x7f")],
+)
+def test_an_id_from_a_trusted_proxy_is_used_unless_it_has_another_form(settings, sent, form):
     settings.TRUSTED_PROXIES = 1
     answer = plain_client().get("/signin", headers={"X-Request-Id": sent})
-    assert MADE.fullmatch(answer["X-Request-Id"])
+    assert re.fullmatch(form, answer["X-Request-Id"])
 
 
 def test_an_id_from_a_client_is_replaced(lines):
@@ -127,12 +125,6 @@ def test_a_page_is_logged_by_its_name(team_repo, alice, lines):
     line = lines()[-1]
     assert (line["person"], line["operation"], line["path"]) == ("-", "signin", "/signin")
     assert "hush" not in str(lines())
-
-
-def test_static_files_and_unknown_addresses_are_logged(db, lines):
-    for path in ("/static/guildhall.svg", "/nowhere"):
-        plain_client().get(path).getvalue()
-    assert [(one["operation"], one["status"]) for one in lines()] == [("static", 200), ("-", 404)]
 
 
 INVITE = "7d9f3b52-0c41-4d6e-9a8b-2f1e6c5d4b3a"
