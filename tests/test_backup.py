@@ -277,7 +277,7 @@ def pg_dump(data, tmp_path, monkeypatch) -> Callable[[str], Path]:
     monkeypatch.setattr(data, "environment", {**data.environment, "PATH": path})
 
     def replace(script: str) -> Path:
-        program = tmp_path / "pg_dump"
+        program = Path(tmp_path, "pg_dump")
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o700)
         return program
