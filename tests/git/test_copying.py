@@ -110,7 +110,7 @@ def test_a_git_that_outlives_its_worker_keeps_the_lock(repo: Scratch) -> None:
 
 
 class Watched(Copier):
-    """Calls a function before it copies the first file whose name begins so."""
+    """Calls a function before it copies the first file with this start of its name."""
 
     def __init__(self, folder: Path, start: str, change: Callable[[], object]) -> None:
         super().__init__(folder, None)
