@@ -190,8 +190,10 @@ def test_a_server_without_a_worker_is_degraded_until_run_jobs_runs(tmp_path, new
         eventually(lambda: bad_parts(server) == (200, "degraded", {"worker"}))
         command = [sys.executable, "manage.py", "run_jobs"]
         with subprocess.Popen(command, cwd=ROOT, env=server.environment) as jobs:
-            eventually(lambda: bad_parts(server) == (200, "ready", set()))
-            jobs.terminate()
+            try:
+                eventually(lambda: bad_parts(server) == (200, "ready", set()))
+            finally:
+                jobs.terminate()
 
 
 @pytest.mark.slow

@@ -111,7 +111,9 @@ def test_queries_and_gits_of_a_request_are_counted(
     lines().clear()
     with django_assert_max_num_queries(30) as counted:
         path = f"/api/v1{team_repo.api_path}/archive?format=zip"
-        plain_client().get(path, headers=headers).getvalue()
+        answer = plain_client().get(path, headers=headers)
+        assert not lines(), "it is not sent yet"
+        answer.getvalue()
     [line] = lines()
     assert (line["operation"], line["status"]) == ("get_team_archive", 200)
     assert line["queries"] == len(counted) > 0 and line["gits"] > 0
