@@ -128,8 +128,7 @@ def make_key(data_dir: Path) -> str:
     if not path.exists():
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = data_dir / f"secret-key.{secrets.token_hex(8)}"
-        new.touch(mode=0o600)
-        new.write_text(secrets.token_urlsafe(50))
+        write_new(new, secrets.token_urlsafe(50))
         try:
             os.link(new, path)
         except FileExistsError:
@@ -137,6 +136,17 @@ def make_key(data_dir: Path) -> str:
         finally:
             new.unlink()
     return path.read_text()
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a new file, which only its owner may read. A name that it is given later has the text
+    also after a power failure.
+    """
+    path.touch(mode=0o600, exist_ok=False)
+    with path.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _data_dir(text: str) -> Path:

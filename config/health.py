@@ -19,6 +19,7 @@ from django.http.response import HttpResponseBase
 from apps.accounts.authentication import credentials_of, principal_of, principal_of_session
 from apps.core import json
 from apps.core.errors import ApiError
+from apps.core.request_ids import current
 from config.handler import ALIVE, ALIVE_HEADERS, asks_if_alive
 from config.readiness import Readiness, readiness
 
@@ -34,6 +35,7 @@ class Application(WSGIHandler):
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         if request.path_info == "/readyz":
+            current.set(None)  # of the request that this thread answered before
             return readyz(request, readiness)
         return super().get_response(request)
 

@@ -20,7 +20,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from apps.accounts.models import User
 from apps.repos.models import Repo
 from apps.site.models import SiteSettings
-from config.environment import make_key
+from config.environment import make_key, write_new
 
 WAY_OUT = (
     "Mount or name the right folder. If you restored this folder or the database on purpose, run "
@@ -121,7 +121,7 @@ def adopt() -> None:
     settings.REPOSITORIES_DIR.mkdir(exist_ok=True)
     if _id_in_folder() != (text := _id_in_database()):
         new = _mark().with_suffix(f".{uuid.uuid4().hex}")
-        new.write_text(f"{text}\n")
+        write_new(new, f"{text}\n")
         new.replace(_mark())
     if not _has_key():
         settings.SECRET_KEY = make_key(settings.DATA_DIR)

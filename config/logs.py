@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from apps.core import json
 from apps.core.request_ids import current, without_invites
+
+CONTROLS = {number: repr(chr(number))[1:-1] for number in (*range(32), *range(127, 160), 0x2028)}
+"""Escapes of characters that could begin a line or change a terminal."""
 
 
 class RequestId(logging.Filter):
@@ -31,6 +34,9 @@ class TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s%(about)s")
 
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return super().formatMessage(record).translate(CONTROLS)
+
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         return time_of(record)
 
@@ -52,7 +58,7 @@ class JsonFormatter(logging.Formatter):
             line["message"] = record.getMessage()
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line).decode()
+        return json.dumps(line, separators=(",", ":"), default=str)
 
 
 def time_of(record: logging.LogRecord) -> str:

@@ -1,6 +1,6 @@
 # Makes deploy/nginx.conf a configuration without TLS: `sed -f deploy/plain-http.sed deploy/nginx.conf`.
 /^# Plain http is redirected/,/^}/d
-s/listen 443 ssl;/listen 80;/
+s/443 ssl;/80;/
 /^ *ssl_/d
 /^ *# Browsers use https alone/d
 /Strict-Transport-Security/d

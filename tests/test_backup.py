@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.server import Server
+from tests.server import ROOT, Server
+from tests.waiting import eventually
 
 MAKE = """
 import os
@@ -237,12 +239,16 @@ def test_pushes_after_the_copy_of_the_database_are_recorded(data, elsewhere, tmp
     code += "from config.backups.backup import back_up\n"
     data.run(f"{MAKE}{code}back_up(Path({str(folder)!r}), None, change)")
     before = data.run(EVENTS).splitlines()
+    for path in (folder, *folder.rglob("*")):  # as on a medium without the modes of Unix
+        path.chmod(0o555)
     text = elsewhere.manage("restore", str(folder))
     assert "users/alice/api: 1 moves of refs recorded" in text and "nothing is missing" in text
     assert elsewhere.run(EVENTS).splitlines() == [*before[:-1], "branch-pushed False"]
     restored = Path(elsewhere.environment["DATA_DIR"])
     for name in ("installation", "secret-key"):
         assert (restored / name).read_text() == (folder / "files" / name).read_text()
+    assert {path.stat().st_mode & 0o777 for path in restored.rglob("*")} == {0o700, 0o600}
+    assert restored.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_backup_of_an_older_version_is_migrated(data, elsewhere, tmp_path):
@@ -259,30 +265,60 @@ def test_a_backup_of_an_older_version_is_migrated(data, elsewhere, tmp_path):
     elsewhere.manage("migrate", "--check")
 
 
-@pytest.mark.skipif(
+POSTGRESQL = pytest.mark.skipif(
     not os.environ.get("DATABASE_URL", "").startswith("postgres"), reason="needs PostgreSQL"
 )
-def test_no_password_is_on_a_command_line_and_a_missing_pg_dump_is_named(data, tmp_path):
+
+
+@pytest.fixture
+def pg_dump(data, tmp_path, monkeypatch) -> Callable[[str], Path]:
+    """A function that replaces `pg_dump` by a shell script."""
+    path = f"{tmp_path}:{data.environment['PATH']}"
+    monkeypatch.setattr(data, "environment", {**data.environment, "PATH": path})
+
+    def replace(script: str) -> Path:
+        program = Path(tmp_path, "pg_dump")
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o700)
+        return program
+
+    return replace
+
+
+def with_url(server: Server, **parts: str) -> str:
+    return urlsplit(server.environment["DATABASE_URL"])._replace(**parts).geturl()
+
+
+@POSTGRESQL
+def test_no_password_is_on_a_command_line_and_a_missing_pg_dump_is_named(data, pg_dump, tmp_path):
     """A `pg_dump` that prints its arguments and ends in failure."""
-    program = tmp_path / "pg_dump"
-    program.write_text('#!/bin/sh\necho "ran with $* and $PGPASSWORD" >&2\nexit 1\n')
-    program.chmod(0o700)
+    program = pg_dump('echo "ran with $* and $PGPASSWORD" >&2\nexit 1')
     url = urlsplit(data.environment["DATABASE_URL"])
     host = url.netloc.rpartition("@")[2]  # empty for a socket
-    secret = url._replace(netloc=f"{url.username or 'postgres'}:secret@{host}").geturl()
-    own, data.environment = (
-        data.environment,
-        {
-            **data.environment,
-            "DATABASE_URL": secret,
-            "PATH": str(tmp_path),
-        },
-    )
-    try:
-        text = fails(data, "backup", str(tmp_path / "one"))
-        assert text.count("secret") == 1 and "and secret" in text
-        program.unlink()
-        text = fails(data, "backup", str(tmp_path / "two"))
-        assert "pg_dump could not start: No such file" in text
-    finally:
-        data.environment = own
+    netloc = f"{url.username or 'postgres'}:secret@{host}"
+    data.environment |= {"DATABASE_URL": with_url(data, netloc=netloc), "PATH": str(tmp_path)}
+    text = fails(data, "backup", str(tmp_path / "one"))
+    assert text.count("secret") == 1 and "and secret" in text
+    program.unlink()
+    text = fails(data, "backup", str(tmp_path / "two"))
+    assert "pg_dump could not start: No such file" in text
+
+
+@POSTGRESQL
+def test_of_two_backups_in_one_folder_one_fails_and_a_slow_pg_dump_may_take_its_time(
+    data, pg_dump, tmp_path
+):
+    """The second begins before `pg_dump` has made a file. The server ends idle transactions."""
+    folder = str(tmp_path / "backup")
+    wait = f"until [ -e {tmp_path}/go ]; do sleep 0.1; done"
+    pg_dump(f'rm {tmp_path}/pg_dump; touch {tmp_path}/ran; {wait}; exec pg_dump "$@"')
+    query = "options=-c%20idle_in_transaction_session_timeout%3D500"
+    data.environment["DATABASE_URL"] = with_url(data, query=query)
+    command = [data.python, "manage.py", "backup", folder]
+    with subprocess.Popen(command, cwd=ROOT, env=data.environment) as first:
+        try:
+            eventually((tmp_path / "ran").exists)
+            assert "is not empty" in fails(data, "backup", folder)
+        finally:
+            (tmp_path / "go").touch()
+    assert first.returncode == 0 and (tmp_path / "backup" / "manifest.json").exists()

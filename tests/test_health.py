@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from contextvars import copy_context
 from http.client import HTTPConnection, HTTPResponse
 from typing import NamedTuple
 
@@ -16,10 +17,13 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from apps.core.request_ids import CurrentRequest, current
 from apps.jobs import worker
 from apps.jobs.leases import LEASE
 from apps.jobs.models import Heartbeat
 from config import readiness
+from config.health import Application
+from config.logs import RequestId
 from tests.server import ROOT, Server
 from tests.waiting import eventually
 
@@ -154,10 +158,18 @@ def test_without_redis_it_is_degraded_and_ready(tmp_path, new_server):
         eventually(lambda: bad_parts(server) == (200, "degraded", {"redis"}))
 
 
-def test_a_full_disk_is_told_in_mebibytes(db, monkeypatch):
-    assert readiness.disk() == "ok"
+def test_a_full_disk_is_logged_without_the_id_of_the_request_before(db, rf, monkeypatch, caplog):
     monkeypatch.setattr(readiness, "FREE_MIN", 1 << 60)
-    assert "MiB free, 1099511627776 needed" in readiness.disk()
+    monkeypatch.setattr("config.health.readiness", readiness.Readiness())
+    caplog.handler.addFilter(RequestId())
+
+    def answer() -> None:
+        current.set(CurrentRequest("before"))
+        assert Application().get_response(rf.get("/readyz")).status_code == 503
+
+    copy_context().run(answer)
+    [line] = caplog.records
+    assert "MiB free, 1099511627776 needed" in line.getMessage() and line.request_id == ""
 
 
 @pytest.mark.django_db
@@ -178,8 +190,10 @@ def test_a_server_without_a_worker_is_degraded_until_run_jobs_runs(tmp_path, new
         eventually(lambda: bad_parts(server) == (200, "degraded", {"worker"}))
         command = [sys.executable, "manage.py", "run_jobs"]
         with subprocess.Popen(command, cwd=ROOT, env=server.environment) as jobs:
-            eventually(lambda: bad_parts(server) == (200, "ready", set()))
-            jobs.terminate()
+            try:
+                eventually(lambda: bad_parts(server) == (200, "ready", set()))
+            finally:
+                jobs.terminate()
 
 
 @pytest.mark.slow

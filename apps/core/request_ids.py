@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 HEADER = "X-Request-Id"
-SECRET = re.compile(r"(invites/)[^/\s]+")
+SECRET = re.compile(r"(invites/)[/\s]*[^/\s]+")
 """The uuid of an invite, which allows signing up."""
 
 

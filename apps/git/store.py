@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 PATTERNS: Final = (
     "**/*.lock",
@@ -32,6 +32,8 @@ LOCK: Final = "pushing"
 TIDY_LOCK: Final = "tidying"
 FOLDERS: Final = ("objects/info", "objects/pack", "refs/heads", "refs/tags")
 """Folders of every repository. git recognizes no repository without the folders above them."""
+GONE: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+"""Errors about a ref that was deleted; another ref may have its name as a folder, or a folder's."""
 _PAUSE: Final = 0.02
 """Seconds between two attempts: `flock` has no timeout."""
 
@@ -101,13 +103,17 @@ def _files_in(folder: Path, excluded: re.Pattern[str]) -> Iterator[Path]:
 
 
 def _raise_unless_gone(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
+    if not isinstance(error, GONE):
         raise error
 
 
 def remove(folder: Path) -> None:
-    """Remove a repository's folder, if it is there."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Remove a repository's folder, if it is there. It loses its name first: a backup has all of it
+    or nothing.
+    """
+    unnamed = folder.with_name(f"{folder.name}.tmp-{uuid4().hex}")
+    with suppress(OSError):
+        shutil.rmtree(folder.rename(unnamed), ignore_errors=True)
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -81,6 +81,7 @@ def back_up(folder: Path, previous: Path | None, say: Say) -> manifest.Manifest:
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise ValueError(f"{folder} is not empty: name a new folder.")
+    (folder / "repositories").mkdir()  # fails if another backup begins here at the same time
     contents, copier = database.dump(folder), Copier(folder, previous)
     say(f"database: {sum(contents.rows.values())} rows")
     repositories = _copy_repositories(copier, say)
@@ -104,14 +105,14 @@ def back_up(folder: Path, previous: Path | None, say: Say) -> manifest.Manifest:
         migrations=contents.migrations,
     )
     made.write(folder)
+    os.sync()
     return made
 
 
 def _copy_repositories(copier: Copier, say: Say) -> int:
     count = 0
     for repo in store.folders(settings.REPOSITORIES_DIR):
-        if store.uuid_of(repo) is not None:
-            _copy_repository(copier, repo)
+        if store.uuid_of(repo) is not None and copy_repository(copier, repo):
             count += 1
             if count % EACH == 0:
                 say(f"repositories: {count} so far")
@@ -119,19 +120,33 @@ def _copy_repositories(copier: Copier, say: Say) -> int:
     return count
 
 
-def _copy_repository(copier: Copier, repo: Path) -> None:
-    place = Path("repositories", repo.relative_to(settings.REPOSITORIES_DIR))
+def copy_repository(copier: Copier, repo: Path) -> bool:
+    """Copy a repository; False if it is removed meanwhile, and then nothing of it is left."""
+    before, place = copier.bytes, Path("repositories", repo.relative_to(settings.REPOSITORIES_DIR))
+    try:
+        with store.tidy_lock(repo, LOCK_SH):
+            _copy_files(copier, repo, place)
+    except FileNotFoundError:
+        if repo.exists():
+            raise
+    if repo.exists():
+        return True
+    store.remove(copier.folder / place)
+    copier.bytes = before
+    return False
+
+
+def _copy_files(copier: Copier, repo: Path, place: Path) -> None:
     for name in store.FOLDERS:
         (copier.folder / place / name).mkdir(parents=True)
-    with store.tidy_lock(repo, LOCK_SH):
-        for path in store.files_to_copy(repo):
-            try:
-                target = str(place / path.relative_to(repo))
-                copier.copy(path, target, is_immutable=store.is_immutable(path))
-            except FileNotFoundError:
-                # Refs may be deleted meanwhile; objects and packs stay, because of the lock.
-                if store.is_immutable(path):
-                    raise
+    for path in store.files_to_copy(repo):
+        try:
+            target = str(place / path.relative_to(repo))
+            copier.copy(path, target, is_immutable=store.is_immutable(path))
+        except store.GONE:
+            # Refs may be deleted meanwhile; objects and packs stay, because of the lock.
+            if store.is_immutable(path):
+                raise
 
 
 def _copy_uploads(copier: Copier, say: Say) -> int:

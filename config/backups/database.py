@@ -82,6 +82,7 @@ def _dump_sqlite(file: Path) -> Contents:
 def _dump_postgresql(file: Path) -> Contents:
     with connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # pg_dump takes long
     snapshot = _fetch("SELECT pg_export_snapshot()")[0][0]
     options = ("--format=custom", *UNOWNED, "--no-comments", f"--snapshot={snapshot}")
     run_program("pg_dump", *options, f"--file={file}")

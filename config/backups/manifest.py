@@ -8,7 +8,8 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import connection
-from django.db.migrations.loader import MigrationLoader
+
+from config.installation import known_migrations
 
 FILE = "manifest.json"
 FORMAT = 1
@@ -42,17 +43,13 @@ def read(folder: Path) -> Manifest:
     """The manifest of a backup. `ValueError` if the folder is no complete backup of this format."""
     try:
         content = json.loads((folder / FILE).read_text())
-        is_ours = content["format"] == FORMAT
+        if content["format"] == FORMAT:
+            return Manifest(**content)
     except FileNotFoundError:
         raise ValueError(f"{folder} is no complete backup: it has no {FILE}.") from None
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{folder / FILE} is damaged.") from None
-    if not is_ours:
-        raise ValueError(f"{folder} is a backup of another format: {content['format']}.")
-    try:
-        return Manifest(**content)
-    except TypeError:
-        raise ValueError(f"{folder / FILE} is damaged.") from None
+    raise ValueError(f"{folder} is a backup of another format: {content['format']}.")
 
 
 def check_restorable(manifest: Manifest) -> None:
@@ -61,7 +58,7 @@ def check_restorable(manifest: Manifest) -> None:
         raise ValueError(
             f"The backup is of {manifest.database}, but DATABASE_URL is of {connection.vendor}."
         )
-    migrations = {f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations}
+    migrations = {f"{app}.{name}" for app, name in known_migrations()}
     if unknown := sorted(set(manifest.migrations) - migrations):
         raise ValueError(
             f"The backup is of a newer Guildhall ({manifest.guildhall}): this one has no migration "

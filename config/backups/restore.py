@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,9 +38,10 @@ def restore(folder: Path, stdout: OutputWrapper) -> list[str]:
         ("files", settings.DATA_DIR),
     ):
         if (folder / name).exists():
-            shutil.copytree(folder / name, target, dirs_exist_ok=True)
+            _copy_files(folder / name, Path(target))
     for path in (folder / "uploads").glob("??/??/*"):
         uploads.save(path.name, path.read_bytes())
+    os.sync()  # a power failure must not leave a database without the files
     database.load(folder)
     problems = list(differences(made))
     call_command("migrate", verbosity=0, interactive=False)
@@ -51,6 +53,19 @@ def restore(folder: Path, stdout: OutputWrapper) -> list[str]:
         except CommandError as error:
             problems.append(f"{command[0]}: {error}")
     return problems
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    """Copy a folder of the backup without its modes, which may be read-only, or open to others."""
+    for parent, _, names in os.walk(source, onerror=_fail):
+        copied = target / Path(parent).relative_to(source)
+        copied.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            shutil.copyfile(Path(parent, name), copied / name)
+
+
+def _fail(error: OSError) -> None:
+    raise error
 
 
 def check_empty() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH
 from pathlib import Path
 from threading import Thread
+from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from apps.git.protocol import ZERO
+from apps.git.repo import GitRepo
 from apps.git.run import GitError, start_git
-from apps.git.store import files_to_copy, is_immutable, tidy_lock
+from apps.git.store import files_to_copy, is_immutable, remove, tidy_lock
+from config.backups.backup import Copier, copy_repository
 from tests.git.scratch import Scratch
 from tests.waiting import eventually
 
@@ -102,3 +107,53 @@ def test_a_git_that_outlives_its_worker_keeps_the_lock(repo: Scratch) -> None:
     started.__exit__(None, None, None)
     with tidy_lock(repo.path, LOCK_SH | LOCK_NB):
         pass
+
+
+class Watched(Copier):
+    """Calls a function before it copies the first file with this start of its name."""
+
+    def __init__(self, folder: Path, start: str, change: Callable[[], object]) -> None:
+        super().__init__(folder, None)
+        self.start, self.changes = start, [change]
+
+    def copy(self, source: Path, place: str, *, is_immutable: bool = False) -> None:
+        if self.changes and source.name.startswith(self.start):
+            self.changes.pop()()
+        super().copy(source, place, is_immutable=is_immutable)
+
+
+@pytest.fixture
+def stored(repo: Scratch, settings: Any, tmp_path: Path) -> Scratch:
+    """A repository in the folder of the repositories."""
+    settings.REPOSITORIES_DIR = tmp_path / "repositories"
+    folder = settings.REPOSITORIES_DIR / "ab" / "cd" / f"{uuid4()}.git"
+    folder.parent.mkdir(parents=True)
+    moved = Scratch(repo.path.rename(folder))
+    moved.update_ref(MAIN, moved.commit({"a": b"1"}), ZERO)
+    return moved
+
+
+@pytest.mark.parametrize(("old", "new"), [("a", "a/b"), ("a/b", "a")])
+def test_a_branch_may_become_a_folder_during_the_copy_or_a_folder_a_branch(
+    stored: Scratch, tmp_path: Path, old: str, new: str
+) -> None:
+    head = stored.refs()[MAIN]
+    stored.update_ref(f"refs/heads/{old}", head, ZERO)
+
+    def rename() -> None:
+        stored.update_ref(f"refs/heads/{old}", ZERO, head)
+        stored.update_ref(f"refs/heads/{new}", head, ZERO)
+
+    assert copy_repository(Watched(tmp_path / "backup", "", rename), stored.path)
+    assert GitRepo(tmp_path / "backup" / stored.path.relative_to(tmp_path)).refs()[MAIN] == head
+
+
+@pytest.mark.parametrize("before", [None, "main", "config"])
+def test_a_repository_that_is_removed_meanwhile_is_not_in_the_backup(
+    stored: Scratch, tmp_path: Path, before: str | None
+) -> None:
+    copier = Watched(tmp_path / "backup", before or "", lambda: remove(stored.path))
+    if before is None:
+        remove(stored.path)
+    assert not copy_repository(copier, stored.path)
+    assert not list((tmp_path / "backup").rglob("*.git")) and copier.bytes == 0

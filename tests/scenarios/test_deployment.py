@@ -231,6 +231,18 @@ def test_a_dry_run_prints_each_command():
     assert "BASE_URL=http://code.example.org" in plain.stdout and "plain-http.sed" in plain.stdout
 
 
+def test_the_first_password_is_shown_even_if_no_token_can_be_made():
+    """The next run of the script finds a person, and creates none."""
+    [create] = re.findall(
+        r"^create_admin\(\) \{.+?^\}", (DEPLOY / "install").read_text(), re.M | re.S
+    )
+    script = f"guildhall() {{ [ $1 = create_user ]; }}\n{create}\nfalse || create_admin"
+    command = ["sh", "-euc", script]
+    environment = {"PATH": os.environ["PATH"], "admin": "alice", "password": "given"}
+    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    assert done.returncode == 1 and re.search("username +alice\n +password +given", done.stdout)
+
+
 @pytest.mark.slow
 @HAS_NGINX
 def test_a_trial_run_works_and_leaves_nothing():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import socket
@@ -66,15 +67,21 @@ def several(servers: Iterable[Server]) -> str:
     return "; server ".join(server.url.removeprefix("http://") for server in servers)
 
 
+def plain_http() -> str:
+    """The configuration without TLS."""
+    sed = ["sed", "-f", "deploy/plain-http.sed", "deploy/nginx.conf"]
+    return subprocess.run(sed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
 @contextmanager
 def nginx(folder: Path, *nodes: tuple[Server, Server]) -> Iterator[str]:
     """Run nginx in front of these nodes, each a server for pages and one for the stream; yields its
     address.
     """
     port = free_port()
-    sed = ["sed", "-f", "deploy/plain-http.sed", "deploy/nginx.conf"]
-    text = subprocess.run(sed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    text = plain_http()
     for written, meant in (
+        ("    listen [::]:80;\n", ""),
         ("listen 80;", f"listen 127.0.0.1:{port};"),
         ("/var/log/nginx/", f"{folder}/"),
         ("127.0.0.1:8000", several(node[0] for node in nodes)),
@@ -97,6 +104,13 @@ def nginx(folder: Path, *nodes: tuple[Server, Server]) -> Iterator[str]:
 HAS_NGINX = pytest.mark.skipif(
     NGINX is None and "CI" not in os.environ, reason="nginx is not installed"
 )
+
+
+def test_nginx_listens_on_ipv6_as_on_ipv4():
+    """Otherwise Debian's welcome page answers clients with IPv6."""
+    for text in ((ROOT / "deploy/nginx.conf").read_text(), plain_http()):
+        ports = re.findall(r"listen (\d.*;)", text)
+        assert ports and ports == re.findall(r"listen \[::\]:(\d.*;)", text)
 
 
 @pytest.mark.slow
@@ -139,7 +153,8 @@ def named(url: str, path: str, token: str) -> str:
 INVITE = str(uuid4())
 SECRETS = ["/signup?invite=hush", "/reset/new?token=hush", "/settings/email?token=hush"]
 SECRETS += ["/signin?next=/settings/email%3Ftoken%3Dhush", f"/api/v1/signup-invites/{INVITE}"]
-SECRETS += [f"/settings/invites/{INVITE}/delete"]
+SECRETS += [f"/settings/invites/{INVITE}/delete", f"//settings/invites/{INVITE}"]
+SECRETS += [f"/settings/invites//{INVITE}/delete", f"/settings/invites/%20{INVITE}%0Ax"]
 
 
 @HAS_NGINX

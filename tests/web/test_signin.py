@@ -10,6 +10,7 @@ from django.contrib.auth import hashers
 from django.contrib.auth.hashers import make_password
 from django.core import mail
 from django.core.mail.backends.locmem import EmailBackend
+from django.test import Client
 
 from apps.accounts import actions
 from apps.accounts.models import Invite, User
@@ -98,6 +99,12 @@ def test_signing_in_starts_a_new_session(visit, ada, alice):
     stolen = visit()
     stolen.client.cookies[settings.SESSION_COOKIE_NAME] = first
     assert not stolen.is_signed_in
+
+
+def test_a_cookie_that_is_no_key_is_no_session(db):
+    """PostgreSQL fails at a NUL, which a quoted cookie can have."""
+    cookie = '"\\000aaaaaaaaaaaaaaaa"'
+    assert Client(headers={"Cookie": f"sessionid={cookie}"}).get("/signin").status_code == 200
 
 
 def test_signing_out_takes_a_post_and_ends_the_session_for_good(visit, ada):
