@@ -44,6 +44,9 @@ EMAIL_HOST, EMAIL_PORT = env.email.host, env.email.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = env.email.user, env.email.password
 EMAIL_USE_TLS, EMAIL_USE_SSL = env.email.starts_tls, env.email.inside_tls
 EMAIL_TIMEOUT = 20
+METRICS_ADDRESS = env.metrics_address
+SENTRY_DSN = env.sentry_dsn
+SENDS_SPANS = env.sends_spans
 DEBUG = False
 # On SQLite there is one machine, and usually one process, which runs the worker as well.
 WORKER_THREAD = env.database["ENGINE"].endswith("sqlite3")
