@@ -34,8 +34,10 @@ FRAME = (
     "in_app",
 )
 """Fields of a report and of a line of a traceback that are sent. Source code is no secret."""
-CONSTANT = ("apps.", "config.", "django.request")
+CONSTANT = ("apps.", "config.")
 """Loggers whose messages are constants before their arguments are filled in."""
+REQUESTS = "django.request"
+"""Django's logger for a 500. Its second line, of the answer that middleware made, has no error."""
 
 
 def start(dsn: str) -> None:
@@ -61,13 +63,15 @@ def start(dsn: str) -> None:
 
 
 def reduced(event: Any, hint: Any) -> Any:
-    """A new report with the fields that cannot have a secret.
+    """A new report with the fields that cannot have a secret; None to send none.
 
     The texts of exceptions are left out: they quote values, such as addresses in a violated
     constraint. The log has them, at the same request id.
     """
     report = {name: event[name] for name in FIELDS if name in event}
     exceptions = event.get("exception", {}).get("values", [])
+    if not exceptions and event.get("logger") == REQUESTS:
+        return None
     report["exception"] = {"values": [without_values(exception) for exception in exceptions]}
     if str(event.get("logger")).startswith(CONSTANT):
         report["message"] = event.get("logentry", {}).get("message", "")

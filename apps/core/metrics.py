@@ -98,14 +98,14 @@ job_seconds = Metric(
     "Summary",
     "guildhall_job_seconds",
     "Seconds of the runs of a job, also of those that fail.",
-    "job",
+    "name",
 )
-jobs_failed = Metric("Counter", "guildhall_jobs_failed", "Runs of a job that failed.", "job")
+jobs_failed = Metric("Counter", "guildhall_jobs_failed", "Runs of a job that failed.", "name")
 job_success = Metric(
     "Gauge",
     "guildhall_job_last_success_timestamp_seconds",
     "When a job last ran without an error.",
-    "job",
+    "name",
     multiprocess_mode="max",
 )
 METRICS = (
