@@ -44,7 +44,7 @@ def when_ready(server: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Tell the application the number of threads, which it cannot find out itself. Start metrics."""
+    """Tell the application its number of threads, which it cannot find out; start metrics."""
     from apps.repos.http.transfer_slots import process_slots
 
     # Under gthread a request of git occupies a thread until its client has received the last byte.

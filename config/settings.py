@@ -1,8 +1,6 @@
 """All settings, read from the environment. An invalid value stops the start.
 
-DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT,
-WEB_CONCURRENCY, GIT_SLOTS, GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS, UPLOADS_URL,
-UPLOAD_MIB_PER_DAY, REPO_MIB, OWNER_MIB, EMAIL_URL, EMAIL_FROM, LOG_FORMAT, ACCESS_LOG.
+config/environment.py reads each variable; docs/deploy.md describes them.
 """
 
 from __future__ import annotations

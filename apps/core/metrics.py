@@ -31,6 +31,8 @@ class Metric:
         self.kind, self.name, self.help_text = kind, name, help_text
         self.labels, self.options = labels, options
         self.metric: Any = None
+        self.children: dict[tuple[str, ...], Any] = {}
+        """The metric of each combination of labels: prometheus-client takes longer to find it."""
 
     def add(self, *labels: str) -> None:
         """Count one more."""
@@ -55,7 +57,10 @@ class Metric:
             self.observe(perf_counter() - begun, *labels)
 
     def _child(self, labels: tuple[str, ...]) -> Any:
-        return self.metric.labels(*labels) if labels else self.metric
+        child = self.children.get(labels)
+        if child is None:
+            child = self.children[labels] = self.metric.labels(*labels) if labels else self.metric
+        return child
 
 
 requests = Metric(
@@ -149,6 +154,7 @@ def count_git(subcommand: str, seconds: float | None) -> None:
 
 
 def count_request(operation: str, status: int, seconds: float) -> None:
+    """Count an answered request; `seconds` is the time until the end of its answer."""
     requests.add(operation, f"{status // 100}xx")
     request_seconds.observe(seconds, operation)
 
