@@ -16,11 +16,18 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import prometheus_client
 import pytest
 import yaml
 from django.utils import timezone
 
+from apps.browse.read_slots import slow_slots
 from apps.core import metrics
+from apps.core.errors import TooMany, Unavailable
+from apps.core.workers import workers
+from apps.events.models import Event
+from apps.jobs.worker import Job, OnDone, run_round
+from apps.repos.http.transfer_slots import TransferSlots
 from apps.repos.models import PushJournal
 from apps.repos.models.fork import Fork
 from config.monitoring import MEMORY
@@ -208,6 +215,83 @@ def test_old_journals_and_overdue_forks_are_seen(team_repo, alice):
     assert 3600 <= gauges()["fork"] < 4000
     fork.take()
     assert gauges()["fork"] == 0
+
+
+def test_the_lag_is_that_of_the_slowest_hub(make, acme, alice):
+    for slug in ("api", "web"):
+        make.repo(acme, slug, by=alice)
+    newest = Event.objects.latest("id").pk
+    assert gauges()["guildhall_stream_lag_events"] == 0
+    try:
+        workers.hubs[5], workers.hubs[6] = newest, newest - 1
+        assert gauges()["guildhall_stream_lag_events"] == 1
+        workers.hubs[6] = 0  # it reads no longer
+        assert gauges()["guildhall_stream_lag_events"] == 0
+    finally:
+        workers.hubs[5] = workers.hubs[6] = 0
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., float]:
+    """`counted(name, label=…)`: the value of a metric in this process."""
+    registry = prometheus_client.CollectorRegistry()
+    for metric in metrics.METRICS:
+        kind = getattr(prometheus_client, metric.kind)
+        made = kind(
+            metric.name, metric.help_text, metric.labels, registry=registry, **metric.options
+        )
+        monkeypatch.setattr(metric, "metric", made)
+        monkeypatch.setattr(metric, "children", {})
+    return lambda name, /, **labels: registry.get_sample_value(name, labels) or 0
+
+
+def test_refusals_are_counted_by_their_limit(counted, settings):
+    settings.GIT_SLOTS, settings.GIT_SLOTS_PER_PERSON = 2, 1
+    slots, name = TransferSlots(), "guildhall_slots_refused_total"
+    with slots.slot("person:7"):
+        with pytest.raises(TooMany), slots.slot("person:7"):
+            pass
+        with slots.slot("person:8"), pytest.raises(TooMany), slots.slot("person:9"):
+            pass
+    for limit, times in {"person": 1, "all": 1, "anonymous": 0, "reads": 0}.items():
+        assert counted(name, limit=limit) == times, limit
+    reads = slow_slots(1, 1)
+    with reads.slot("a"), pytest.raises(Unavailable), reads.slot("a", waits=False):
+        pass
+    assert counted(name, limit="reads") == 1
+
+
+def test_failures_of_jobs_are_counted(counted, db):
+    fails = True
+
+    def flaky(on_done: OnDone) -> bool:
+        if fails:
+            raise ValueError("flaky")
+        return True
+
+    last = "guildhall_job_last_success_timestamp_seconds"
+    assert run_round([Job(flaky)], print) is False
+    assert counted("guildhall_jobs_failed_total", name="flaky") == 1
+    assert counted(last, name="flaky") == 0
+    fails = False
+    assert run_round([Job(flaky)], print) is True
+    assert counted("guildhall_jobs_failed_total", name="flaky") == 1
+    assert counted("guildhall_job_seconds_count", name="flaky") == 2
+    assert counted(last, name="flaky") > 0
+
+
+def test_waits_for_connections_and_the_event_lock_are_counted_on_postgresql(monitored):
+    if not monitored.database:
+        pytest.skip("SQLite has neither a pool nor this lock")
+    slug = f"t{uuid4().hex[:12]}"
+    monitored.api("alice").post("/teams", name="Waits", slug=slug).gives(201)
+
+    def waits() -> list[float]:
+        names = ("database_connection", "event_lock")
+        now = metrics_of(monitored)
+        return [now.value(f"guildhall_{name}_wait_seconds_count") for name in names]
+
+    eventually(lambda: all(waits()))
 
 
 OFF = """
