@@ -77,17 +77,20 @@ class Environment:
         self.owner_mib = reader.get("OWNER_MIB", "204800", disk)
         self.email = reader.get("EMAIL_URL", "", _email)
         self.email_from = reader.get("EMAIL_FROM", _default_sender(self.base_url), _sender)
+        self._read_monitoring(reader)
+        reader.exit_if_invalid()
+        self.holds_database = _is_below(self.data_dir, self.database)
+        self.secret_key = variables.get("SECRET_KEY") or stored_key(self.data_dir)
+        if not self.secret_key and self.holds_database:
+            self.secret_key = make_key(self.data_dir)
+
+    def _read_monitoring(self, reader: _Reader) -> None:
         self.log_format = reader.get("LOG_FORMAT", "text", _one_of("text", "json"))
         access_log = reader.get("ACCESS_LOG", "false", _one_of("false", "true"))
         self.access_log = access_log == "true"
         self.metrics_address = reader.get("METRICS_ADDRESS", "", _address)
         self.sentry_dsn = reader.get("SENTRY_DSN", "", _sentry_dsn)
         self.sends_spans = reader.get("OTEL_EXPORTER_OTLP_ENDPOINT", "", _sends_spans)
-        reader.exit_if_invalid()
-        self.holds_database = _is_below(self.data_dir, self.database)
-        self.secret_key = variables.get("SECRET_KEY") or stored_key(self.data_dir)
-        if not self.secret_key and self.holds_database:
-            self.secret_key = make_key(self.data_dir)
 
 
 class _Reader:

@@ -70,7 +70,9 @@ def test_a_missing_and_an_outdated_pin_are_noticed():
 
 
 def test_the_lists_for_running_and_for_working_agree():
-    runtime, s3, dev = map(pins, ("requirements.txt", "requirements-s3.txt", "requirements-dev.txt"))
+    runtime, s3, dev = map(
+        pins, ("requirements.txt", "requirements-s3.txt", "requirements-dev.txt")
+    )
     assert runtime.items() <= s3.items() <= dev.items()
     for name in ("requirements-sentry.txt", "requirements-opentelemetry.txt"):
         assert pins(name).items() <= dev.items(), name
