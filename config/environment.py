@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from email.utils import formataddr, parseaddr
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 import dj_database_url
@@ -35,6 +35,13 @@ class Mail:
     password: str = field(default="", repr=False)
     starts_tls: bool = False
     inside_tls: bool = False
+
+
+class Address(NamedTuple):
+    """An address to listen on."""
+
+    host: str
+    port: int
 
 
 class Environment:
@@ -70,14 +77,20 @@ class Environment:
         self.owner_mib = reader.get("OWNER_MIB", "204800", disk)
         self.email = reader.get("EMAIL_URL", "", _email)
         self.email_from = reader.get("EMAIL_FROM", _default_sender(self.base_url), _sender)
-        self.log_format = reader.get("LOG_FORMAT", "text", _one_of("text", "json"))
-        access_log = reader.get("ACCESS_LOG", "false", _one_of("false", "true"))
-        self.access_log = access_log == "true"
+        self._read_monitoring(reader)
         reader.exit_if_invalid()
         self.holds_database = _is_below(self.data_dir, self.database)
         self.secret_key = variables.get("SECRET_KEY") or stored_key(self.data_dir)
         if not self.secret_key and self.holds_database:
             self.secret_key = make_key(self.data_dir)
+
+    def _read_monitoring(self, reader: _Reader) -> None:
+        self.log_format = reader.get("LOG_FORMAT", "text", _one_of("text", "json"))
+        access_log = reader.get("ACCESS_LOG", "false", _one_of("false", "true"))
+        self.access_log = access_log == "true"
+        self.metrics_address = reader.get("METRICS_ADDRESS", "", _address)
+        self.sentry_dsn = reader.get("SENTRY_DSN", "", _sentry_dsn)
+        self.sends_spans = reader.get("OTEL_EXPORTER_OTLP_ENDPOINT", "", _sends_spans)
 
 
 class _Reader:
@@ -228,6 +241,37 @@ def _hosts(text: str) -> list[str]:
     if not names or not all(re.fullmatch(r"[0-9A-Za-z.:_*\[\]-]+", name) for name in names):
         raise ValueError('must be host names with commas between, such as "code.example.org".')
     return names
+
+
+def _address(text: str) -> Address | None:
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:]+\]|[0-9A-Za-z.-]+):([0-9]{1,5})", text)
+    if text and not (found and int(found[2]) < 65534):
+        raise ValueError('must be an address and a port below 65534, such as "127.0.0.1:9180".')
+    return Address(found[1].strip("[]"), int(found[2])) if found else None
+
+
+def _sentry_dsn(text: str) -> str:
+    parts = _parts(text)
+    if text and not (parts.scheme in USUAL_PORTS and parts.username and parts.path.strip("/")):
+        raise ValueError('must be like "https://key@sentry.example.org/1".')
+    if text:
+        _require("sentry_sdk", "sentry")
+    return text
+
+
+def _sends_spans(text: str) -> bool:
+    parts = _parts(text)
+    if text and not (parts.scheme in USUAL_PORTS and parts.hostname):
+        raise ValueError('must be like "http://127.0.0.1:4318".')
+    if text:
+        _require("opentelemetry", "opentelemetry")
+    return bool(text)
+
+
+def _require(module: str, extra: str) -> None:
+    if find_spec(module) is None:
+        install = f".venv/bin/python -m pip install --require-hashes -r requirements-{extra}.txt"
+        raise ValueError(f"needs packages that are not installed: {install}")
 
 
 def _database(text: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from gunicorn.app.base import BaseApplication
 
 from apps.core.workers import workers as shared_workers
 from apps.site.counters import process_counters
+from config.monitoring import monitoring
 
 BACKLOG = 2048
 """Maximum connections that wait to be accepted."""
@@ -79,11 +80,12 @@ def allow_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-SHARED = {
+SHARED: dict[str, Callable[..., object]] = {
     "pre_fork": lambda server, worker: shared_workers.assign(worker),
     "child_exit": lambda server, worker: shared_workers.forget(worker),
+    "post_worker_init": lambda worker: monitoring.start(),
 }
-"""Hooks of gunicorn's master for what its workers share."""
+"""Hooks of gunicorn for what its workers share; the last one is called in the worker."""
 
 
 class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
@@ -106,7 +108,7 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
             "graceful_timeout": GRACE,
             "when_ready": end_alike,
             **SHARED,
-            "on_exit": lambda arbiter: fold_journal(),
+            "on_exit": lambda arbiter: end(),
         }
         super().__init__()
 
@@ -173,6 +175,12 @@ def block_signals_while_forking() -> None:
         before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ENDING),
         after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING),
     )
+
+
+def end() -> None:
+    """Leave nothing behind, in the master."""
+    fold_journal()
+    monitoring.end()
 
 
 def fold_journal() -> None:

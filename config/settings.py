@@ -1,8 +1,6 @@
 """All settings, read from the environment. An invalid value stops the start.
 
-DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT,
-WEB_CONCURRENCY, GIT_SLOTS, GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS, UPLOADS_URL,
-UPLOAD_MIB_PER_DAY, REPO_MIB, OWNER_MIB, EMAIL_URL, EMAIL_FROM, LOG_FORMAT, ACCESS_LOG.
+config/environment.py reads each variable; docs/deploy.md describes them.
 """
 
 from __future__ import annotations
@@ -44,6 +42,9 @@ EMAIL_HOST, EMAIL_PORT = env.email.host, env.email.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = env.email.user, env.email.password
 EMAIL_USE_TLS, EMAIL_USE_SSL = env.email.starts_tls, env.email.inside_tls
 EMAIL_TIMEOUT = 20
+METRICS_ADDRESS = env.metrics_address
+SENTRY_DSN = env.sentry_dsn
+SENDS_SPANS = env.sends_spans
 DEBUG = False
 # On SQLite there is one machine, and usually one process, which runs the worker as well.
 WORKER_THREAD = env.database["ENGINE"].endswith("sqlite3")

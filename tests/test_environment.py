@@ -70,6 +70,15 @@ WRONG = {
     "OWNER_MIB": ["20 GiB"],
     "LOG_FORMAT": ["xml", "JSON"],
     "ACCESS_LOG": ["yes", "1"],
+    "METRICS_ADDRESS": [
+        "9180",
+        "127.0.0.1",
+        "127.0.0.1:65534",
+        "http://127.0.0.1:9180",
+        "::1:9180",
+    ],
+    "SENTRY_DSN": ["sentry.example.org", "https://sentry.example.org/1", "https://key@sentry/"],
+    "OTEL_EXPORTER_OTLP_ENDPOINT": ["127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://"],
     "TRUSTED_PROXIES": ["-1", "one", "٣", "100"],
 }
 WRONG_VALUES = [(name, value) for name, values in WRONG.items() for value in values]
@@ -83,10 +92,12 @@ def test_a_wrong_value_is_one_line_that_begins_with_its_variable(read, name, val
     assert "\n" not in str(stop.value)
 
 
-@pytest.mark.parametrize("name", ["EMAIL_URL", "REDIS_URL", "DATABASE_URL"])
+@pytest.mark.parametrize("name", ["EMAIL_URL", "REDIS_URL", "DATABASE_URL", "SENTRY_DSN"])
 @pytest.mark.parametrize("mark", ["#", "?", "/", "["])
 def test_a_password_with_a_bare_mark_is_not_repeated(read, name, mark):
-    scheme = {"EMAIL_URL": "smtp", "REDIS_URL": "redis", "DATABASE_URL": "postgres"}[name]
+    scheme = {"EMAIL_URL": "smtp", "REDIS_URL": "redis", "DATABASE_URL": "postgres"}.get(
+        name, "https"
+    )
     with pytest.raises(SystemExit) as stop:
         read(**{name: f"{scheme}://me:hush{mark}hush@server.example/0"})
     assert "hush" not in str(stop.value)
@@ -134,6 +145,19 @@ def test_what_is_counted_elsewhere_is_counted_in_redis(read, url):
     assert read(REDIS_URL=url).redis_url == url
     assert Redis.from_url(url).connection_pool is not None
     assert read(TRUSTED_PROXIES="2").trusted_proxies == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:9180", ("127.0.0.1", 9180)),
+        ("[::1]:0", ("::1", 0)),
+        ("monitoring.example.org:9180", ("monitoring.example.org", 9180)),
+    ],
+)
+def test_metrics_have_an_address_of_their_own(read, text, address):
+    assert read().metrics_address is None
+    assert read(METRICS_ADDRESS=text).metrics_address == address
 
 
 def test_an_empty_variable_counts_as_not_set(read):

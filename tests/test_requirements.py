@@ -15,7 +15,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUNTIME = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
 S3 = [Requirement(line) for line in PROJECT["project"]["optional-dependencies"]["s3"]]
-DEV = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
+GROUPS = PROJECT["dependency-groups"]
+SENTRY, OPENTELEMETRY, DEV = (
+    [Requirement(line) for line in GROUPS[name] if isinstance(line, str)]
+    for name in ("sentry", "opentelemetry", "dev")
+)
 
 
 def pins(name):
@@ -46,7 +50,9 @@ def problems(wanted, pinned):
     [
         ("requirements.txt", RUNTIME),
         ("requirements-s3.txt", [*RUNTIME, *S3]),
-        ("requirements-dev.txt", [*RUNTIME, *DEV]),
+        ("requirements-dev.txt", [*RUNTIME, *SENTRY, *OPENTELEMETRY, *DEV]),
+        ("requirements-sentry.txt", SENTRY),
+        ("requirements-opentelemetry.txt", OPENTELEMETRY),
     ],
 )
 def test_every_dependency_is_pinned_with_hashes_within_its_range(name, wanted):
@@ -64,9 +70,12 @@ def test_a_missing_and_an_outdated_pin_are_noticed():
 
 
 def test_the_lists_for_running_and_for_working_agree():
-    names = ("requirements.txt", "requirements-s3.txt", "requirements-dev.txt")
-    runtime, s3, dev = map(pins, names)
+    runtime, s3, dev = map(
+        pins, ("requirements.txt", "requirements-s3.txt", "requirements-dev.txt")
+    )
     assert runtime.items() <= s3.items() <= dev.items()
+    for name in ("requirements-sentry.txt", "requirements-opentelemetry.txt"):
+        assert pins(name).items() <= dev.items(), name
 
 
 def test_packages_of_npm_are_pinned_with_hashes_and_name_no_registry():

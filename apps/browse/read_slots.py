@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
+from apps.core import metrics
 from apps.core.errors import PLAIN, Unavailable
 from apps.core.slots import Slots
 
@@ -20,6 +21,8 @@ MOST_WAITING, MOST_WAITING_OF_CALLER = 4, 2
 
 
 def busy(full: str) -> Unavailable:
+    """503 if too many reads run git."""
+    metrics.slots_refused.add("reads")
     return Unavailable(*PLAIN[503], headers={"Retry-After": str(RETRY_AFTER)})
 
 

@@ -1,6 +1,7 @@
-"""Middleware: an id for each request, and a line of the log.
+"""Middleware: an id for each request, a line of the log, metrics and a span.
 
-A line has no query string and no secret of a path. docs/logs.md describes ids and lines.
+A line has no query string and no secret of a path. docs/logs.md describes ids and lines,
+docs/metrics.md the rest.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import logging
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache, partial
+from contextlib import nullcontext
+from functools import lru_cache
 from time import perf_counter
 from typing import Any, cast
 
@@ -19,6 +21,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.encoding import escape_uri_path
 
+from apps.core import metrics, tracing
 from apps.core.middleware import Next
 from apps.core.openapi import operation_name
 from apps.core.request_ids import HEADER, CurrentRequest, current, without_invites
@@ -28,6 +31,8 @@ from apps.git.run import started_here
 
 ACCEPTED = re.compile(r"[A-Za-z0-9._-]{1,64}")
 """Ids that a proxy may send."""
+STREAM = f"{PREFIX}/tail-events"
+"""The path of the live stream, which has no span: it stays open for hours."""
 LONGEST_PATH = 500
 PLAIN_PATH = re.compile(r"[A-Za-z0-9/._~-]{1,500}")
 LINE = (
@@ -39,15 +44,16 @@ logger = logging.getLogger(__name__)
 
 def request_log(get_response: Next) -> Next:
     """Set `request.id` and the header `X-Request-Id` of the answer. If the logger has the level
-    INFO, log the request when it is answered, or after the last byte of a streamed answer.
+    INFO, log the request when it is answered, or after the last byte of a streamed answer. Metrics
+    and spans likewise, if they are on.
     """
 
     def answer(request: SiteRequest) -> HttpResponseBase:
         request.id = request_id_of(request.META)
         running = CurrentRequest(request.id)
         current.set(running)
-        if logger.isEnabledFor(logging.INFO):
-            response = logged(request, running, get_response)
+        if logger.isEnabledFor(logging.INFO) or metrics.is_on() or tracing.tracer:
+            response = observed(request, running, get_response)
         else:
             response = get_response(request)
         response[HEADER] = request.id
@@ -72,12 +78,22 @@ class Pieces:
         return iter(self.pieces)
 
 
-def logged(request: HttpRequest, running: CurrentRequest, get_response: Next) -> HttpResponseBase:
-    """Answer the request and log it."""
-    begun, gits = perf_counter(), started_here.get()
-    with connection.execute_wrapper(running.count):
+def observed(request: HttpRequest, running: CurrentRequest, get_response: Next) -> HttpResponseBase:
+    """Answer the request; log and count it."""
+    begun, gits, is_logged = perf_counter(), started_here.get(), logger.isEnabledFor(logging.INFO)
+    is_traced = tracing.tracer and request.path_info != STREAM
+    span = tracing.begin_request(running.id) if is_traced else None
+    with connection.execute_wrapper(running.count) if is_logged else nullcontext():
         response = get_response(request)
-    finish = partial(write_line, request, running, response.status_code, begun, gits)
+
+    def finish() -> None:
+        operation, status = operation_of(request), response.status_code
+        metrics.count_request(operation, status, perf_counter() - begun)
+        if span:
+            tracing.end_request(span, operation, status)
+        if is_logged:
+            write_line(request, running, operation, status, begun, gits)
+
     if isinstance(response, StreamingHttpResponse):
         response.streaming_content = Pieces(response.streaming_content, finish)
     else:
@@ -86,7 +102,12 @@ def logged(request: HttpRequest, running: CurrentRequest, get_response: Next) ->
 
 
 def write_line(
-    request: HttpRequest, running: CurrentRequest, status: int, begun: float, gits: int
+    request: HttpRequest,
+    running: CurrentRequest,
+    operation: str,
+    status: int,
+    begun: float,
+    gits: int,
 ) -> None:
     """`Logger.info` would look for the calling line, which tells nothing here."""
     values = {
@@ -94,7 +115,7 @@ def write_line(
         "address": address_of(request.META, settings.TRUSTED_PROXIES),
         "method": request.method,
         "path": visible_path(request.path_info),
-        "operation": operation_of(request),
+        "operation": operation,
         "status": status,
         "ms": round((perf_counter() - begun) * 1000, 1),
         "queries": running.queries,

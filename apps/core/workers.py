@@ -40,6 +40,10 @@ class Tally:
         """How often a key is counted in all places."""
         return sum(self._used(place).count(hash(key)) for place, top in self._places() if top)
 
+    def total(self) -> int:
+        """How many keys are counted in all places."""
+        return sum(top - self._used(place).count(0) for place, top in self._places() if top)
+
     def add(self, place: int, key: Hashable) -> None:
         used = self._used(place)
         free = used.index(0) if 0 in used else len(used)
@@ -75,6 +79,8 @@ class Workers:
             self.connections[place] = FREE
         self.streams, self.transfers = Tally(STREAMS), Tally(TRANSFERS)
         """The users of open streams, and the keys of transfers by git."""
+        self.hubs = shared(MOST)
+        """The id of the last event that the hub in each place has read; 0 if it does not read."""
         self.limit_changes = shared(1)
         """The number of changes of rate limits."""
         self.places: dict[Any, int] = {}
@@ -94,6 +100,7 @@ class Workers:
         place = self.places.pop(worker, None)
         if place is not None:
             self.connections[place] = FREE
+            self.hubs[place] = 0
             self.streams.clear(place)
             self.transfers.clear(place)
 

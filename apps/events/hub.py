@@ -204,8 +204,7 @@ class Hub:
 
     def __init__(self) -> None:
         self.connections = ConnectionLimit()
-        self.last = 0
-        """The id of the last event that was read for the joined subscribers."""
+        self._last = 0
         self.present: set[Subscriber] = set()
         self.joined: set[Subscriber] = set()
         self._by_key: defaultdict[Key, set[Subscriber]] = defaultdict(set)
@@ -214,6 +213,15 @@ class Hub:
         self._checks = 0
         """The number of these wake-ups so far."""
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def last(self) -> int:
+        """The id of the last event that was read for the joined subscribers."""
+        return self._last
+
+    @last.setter
+    def last(self, event_id: int) -> None:
+        self._last = workers.hubs[workers.place] = event_id
 
     @property
     def state(self) -> tuple[int, int]:
@@ -295,11 +303,12 @@ class Hub:
             async with wake.watching(partial(self._wake, woken)):
                 await self._follow(woken)
                 self._task = None  # from here on, a new subscriber starts another task
+                workers.hubs[workers.place] = 0
         except Exception:
             logger.exception("The hub of the live stream failed; its streams are closed")
         finally:
             if self._task is asyncio.current_task():
-                self._task = None
+                self._task, workers.hubs[workers.place] = None, 0
                 for subscriber in self.present:
                     subscriber.end()
 

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
+from apps.core import metrics
 from apps.core.access import Person
 from apps.events import wake
 from apps.events.kinds import ACTIVITY, PRIORITY, Kind, PingKind
@@ -184,5 +185,5 @@ def _row(change: Change) -> Event:
 def _take_order_lock() -> None:
     """Make ids become visible in order. On SQLite, `BEGIN IMMEDIATE` does so by itself."""
     if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
+        with connection.cursor() as cursor, metrics.event_lock_seconds.timed():
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [ORDER_LOCK])

@@ -11,8 +11,9 @@ import signal
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from select import POLLIN, poll
@@ -145,6 +146,11 @@ class Result:
 spawned = 0
 """Number of git processes started in this process, for tests that expect none."""
 _counting = Lock()
+Observer: TypeAlias = Callable[[str, float | None], object]
+observers: Final[list[Observer]] = []
+"""Functions that are called with the subcommand of each git: when it starts, with None, and at its
+end with its seconds. A git of `start_batch` has no end.
+"""
 started_here: ContextVar[int] = ContextVar("started_here", default=0)
 """Number of git processes started in this thread, for the log line of a request."""
 
@@ -214,12 +220,13 @@ def start_git(
     Limits and arguments are those of `run_git`; the deadline counts from here. With None as
     `stdin`, call `Started.feed` later: git starts meanwhile, and its deadline counts from there.
     """
-    limits = LIMITS[subcommand]
+    limits, begun = LIMITS[subcommand], time.monotonic()
     with _spawn(git_dir, subcommand, args, limits, PIPE, env, config, inherited) as process:
         try:
             yield Started(process, subcommand, stdin, ends)
         finally:
             kill_group(process)
+            _observe(subcommand, time.monotonic() - begun)
 
 
 def spawn_service(
@@ -239,7 +246,7 @@ def spawn_service(
     env = {"GIT_PROTOCOL": "version=2"} if "version=2" in protocol.split(":") else {}
     if service is Service.UPLOAD_PACK:
         process = _spawn(git_dir, service, args, FETCH_LIMITS, DEVNULL, env)
-        return _watched(process, FETCH_LIMITS.deadline)
+        return _watched(process, service, FETCH_LIMITS.deadline)
     with ExitStack() as stack:
         inherited = []
         with suppress(OSError):  # a file system without locks
@@ -247,7 +254,7 @@ def spawn_service(
         process = _spawn(
             git_dir, service, args, SERVICE_LIMITS, DEVNULL, env, config, inherited=inherited
         )
-    return _watched(process, SERVICE_LIMITS.deadline)
+    return _watched(process, service, SERVICE_LIMITS.deadline)
 
 
 def spawn_archive(git_dir: Path, *args: str) -> GitProcess:
@@ -261,7 +268,7 @@ def spawn_archive(git_dir: Path, *args: str) -> GitProcess:
     config = {f"gpg.{kind}program": "false" for kind in ("", "ssh.", "x509.")}
     config |= {"core.bare": "true", "core.bigFileThreshold": "32m"}  # as in `CONFIG`
     process = _spawn(_without_refs(git_dir), "archive", args, limits, DEVNULL, env, config)
-    return _watched(process, limits.deadline)
+    return _watched(process, "archive", limits.deadline)
 
 
 def _without_refs(git_dir: Path) -> Path:
@@ -280,7 +287,7 @@ def _without_refs(git_dir: Path) -> Path:
 def spawn_blob(git_dir: Path, sha: str) -> GitProcess:
     """Start a git that writes one blob. Use and end the process like that of `spawn_service`."""
     process = _spawn(git_dir, "cat-file", ["blob", sha], BLOB_LIMITS, DEVNULL, None)
-    return _watched(process, BLOB_LIMITS.deadline)
+    return _watched(process, "cat-file", BLOB_LIMITS.deadline)
 
 
 def start_batch(git_dir: Path, env: Mapping[str, str] | None = None) -> GitProcess:
@@ -351,9 +358,15 @@ def _spawn(
     with _counting:
         spawned += 1
     started_here.set(started_here.get() + 1)
+    _observe(subcommand, None)
     if prlimit is not None:
         _set_limits(process, limits, prlimit)
     return process
+
+
+def _observe(subcommand: str, seconds: float | None) -> None:
+    for observer in observers:
+        observer(subcommand, seconds)
 
 
 def _set_limits(process: GitProcess, limits: Limits, prlimit: Callable[..., object]) -> None:
@@ -440,14 +453,18 @@ class Started:
             raise late
 
 
-def _watched(process: GitProcess, deadline: float) -> GitProcess:
-    Thread(target=_watch, args=(process, deadline), daemon=True).start()
+def _watched(process: GitProcess, subcommand: str, deadline: float) -> GitProcess:
+    """The process, which a thread kills at the deadline. Observers get the caller's context."""
+    watch = partial(copy_context().run, _watch, process, subcommand, deadline)
+    Thread(target=watch, daemon=True).start()
     return process
 
 
-def _watch(process: GitProcess, deadline: float) -> None:
+def _watch(process: GitProcess, subcommand: str, deadline: float) -> None:
+    begun = time.monotonic()
     if not _ends_within(process, deadline):
         kill_group(process)
+    _observe(subcommand, time.monotonic() - begun)
 
 
 def failure_of(subcommand: str, result: Result) -> GitError:

@@ -20,6 +20,7 @@ from django.db import DatabaseError, close_old_connections, connection
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
+from apps.core import metrics
 from apps.jobs.leases import LEASE, repeated
 from apps.jobs.models import Heartbeat
 
@@ -46,11 +47,22 @@ class Job:
     def run(self, on_done: OnDone) -> bool:
         """Run the job if it is due; return True if there may be more work at once."""
         if self.every is None:
-            return self.function(on_done)
+            return self._run(on_done)
         if monotonic() >= self.due:
             self.due = monotonic() + self.every  # set first, so that a failing job waits too
-            self.function(on_done)
+            self._run(on_done)
         return False
+
+    def _run(self, on_done: OnDone) -> bool:
+        name = self.function.__name__
+        try:
+            with metrics.job_seconds.timed(name):
+                has_worked = self.function(on_done)
+        except Exception:
+            metrics.jobs_failed.add(name)
+            raise
+        metrics.job_success.set_to_now(name)
+        return has_worked
 
 
 def run(stop: threading.Event, *, on_done: OnDone = lambda _: None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
 from django.urls import path
+from django.views.decorators.csrf import csrf_exempt
 
 from apps.core.access import Level
 from apps.core.operation import operation
@@ -41,9 +42,17 @@ def plain(request: HttpRequest) -> HttpResponse:
     return HttpResponseForbidden("<h1>No</h1>")
 
 
+@csrf_exempt
+def telltale(request: HttpRequest, word: str) -> HttpResponse:
+    """Raise an error that quotes everything, with everything in its variables."""
+    meta, body = {name: str(value) for name, value in request.META.items()}, request.body
+    raise ValueError(f"{meta} {body!r} {request.COOKIES} {request.GET} {word}")
+
+
 ROUTES: Any = {"get": "list", "post": "create", "put": "update", "delete": "destroy"}
 urlpatterns = [
     path("api/v1/broken", BrokenViewSet.as_view(ROUTES)),
     path("api/v1/plain", plain),
+    path("api/v1/telltale/<word>", telltale),
     *addresses,
 ]

@@ -19,6 +19,8 @@ from django.db.backends.postgresql import base
 from psycopg import Connection, Error
 from psycopg_pool import ConnectionPool
 
+from apps.core import metrics
+
 PAUSE = 1.0
 """Seconds after a failure before the next attempt."""
 RECENT = 1.0
@@ -91,7 +93,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         with outage.one_at_a_time():
             failures = self._failures()
             try:
-                return self._get_working_connection(conn_params)
+                with metrics.connection_seconds.timed():
+                    return self._get_working_connection(conn_params)
             except self.Database.OperationalError:
                 if not self._has_full_pool() or self._failures() > failures:
                     outage.begin()

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from apps.accounts.principal import Principal
+from apps.core import metrics
 from apps.core.errors import TooMany
 from apps.core.requests import address_of
 from apps.core.slots import ALL, Limits, Slots
@@ -90,6 +91,9 @@ class TransferSlots(Slots):
 
 def refusal(full: str) -> TooMany:
     """429 for a limit that is reached; `full` is its key."""
+    metrics.slots_refused.add(
+        {ALL: "all", ANONYMOUS: "anonymous"}.get(full, full.partition(":")[0])
+    )
     whose = {ALL: "", ANONYMOUS: " of people who have not signed in"}.get(full, " of this address")
     if full.startswith(PERSON):
         whose = " of yours"

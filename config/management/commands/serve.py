@@ -15,6 +15,7 @@ from apps.accounts.models import User
 from apps.core.views import server_url
 from apps.jobs import worker
 from config import demo
+from config.monitoring import monitoring
 from config.server import Server, end_at_once, listen
 from config.static import collect
 
@@ -40,6 +41,7 @@ class Command(BaseCommand):
         end_at_once()
         listening = self.listen()
         address = server_url()
+        metrics_line = monitoring.listen(settings.METRICS_ADDRESS)
         call_command("migrate", verbosity=0, interactive=False)
         collect()
         self.welcome(address)
@@ -48,6 +50,8 @@ class Command(BaseCommand):
         if settings.ALLOWED_HOSTS == ["*"]:
             self.stderr.write("Anybody who reaches this machine can connect, by any host name.")
         server = Server(listening, settings.WEB_CONCURRENCY, load_application)
+        if metrics_line:
+            self.stdout.write(metrics_line)
         self.stdout.write(f"Guildhall is at {address} (Ctrl-C ends it)")
         self.stdout.flush()
         server.run()

@@ -6,8 +6,14 @@ import signal
 from threading import Event
 from typing import Any
 
+from django.conf import settings
+
 from apps.core.command import Command as OurCommand
 from apps.jobs import worker
+from config.monitoring import monitoring
+
+PORTS_ABOVE = 2
+"""The API and the stream use the port of METRICS_ADDRESS and the next one (gunicorn.conf.py)."""
 
 
 class Command(OurCommand):
@@ -23,8 +29,14 @@ class Command(OurCommand):
         stop = Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
+        if line := monitoring.listen(settings.METRICS_ADDRESS, PORTS_ABOVE):
+            self.print_line(line)
+        monitoring.start()
         self.print_line("The worker is running (Ctrl-C stops it)")
-        worker.run(stop, on_done=self.print_line)
+        try:
+            worker.run(stop, on_done=self.print_line)
+        finally:
+            monitoring.end()
 
     def print_line(self, line: str) -> None:
         self.stdout.write(line)
