@@ -236,6 +236,7 @@ class PermissionCase:
 
 
 FILL = {
+    "full_name": lambda case: case.repo.full_name,
     "team_slug": lambda case: case.sample.acme.slug,
     "username": PermissionCase.member,
     "uuid": PermissionCase.uuid,

@@ -13,6 +13,7 @@ from inspect import signature
 from typing import Any
 
 import pytest
+from django.http import QueryDict
 from django.utils import timezone
 
 from apps.accounts import actions as accounts
@@ -58,9 +59,10 @@ class Call:
         self.body: dict[str, Any] = dict(case.cell.body or {})
         self.case = case
         template = case.cell.operation.partition(" ")[2].replace("{owner}", "[^/]+/[^/]+")
+        path, _, query = path.partition("?")
         found = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", template), path)
         assert found, path
-        self.keys = found.groupdict()
+        self.keys, self.query = found.groupdict(), QueryDict(query)
 
     def make(self, action: Callable[..., object]) -> object:
         """Call the action with the parameters that have the name of one of these attributes, and
@@ -104,6 +106,10 @@ class Call:
         return User.objects.get(username=self.body.pop("username", somebody))
 
     owner = user
+
+    @property
+    def confirm(self) -> str:
+        return str(self.query["confirm"])
 
     @property
     def protection(self) -> Protection:
@@ -167,6 +173,7 @@ ACTIONS: dict[str, Callable[..., object]] = {
     f"DELETE {MEMBER}": teams.remove_member,
     "POST /{owner}/repos": repos.create_repo,
     f"PUT {REPO}": repos.update_repo,
+    f"DELETE {REPO}": repos.delete_repo,
     f"POST {REPO}/protections": repos.create_protection,
     f"PUT {PROTECTION}": repos.update_protection,
     f"DELETE {PROTECTION}": repos.delete_protection,
@@ -250,6 +257,7 @@ IN_REPO = {
     if (cell.who, cell.owner) == ("St", "team")
     and "{repo_slug}" in cell.operation
     and (cell.status < 400 or cell.case == "another's")
+    and cell.operation != f"DELETE {REPO}"  # also an archived one
 }
 """A cell by staff of each operation below a repository."""
 WITH_ROW = [cell for cell in IN_REPO.values() if "{" in cell.operation.partition(REPO)[2]]

@@ -12,6 +12,7 @@ from apps.accounts import rules
 from apps.accounts.models import (
     PREFIX_LENGTH,
     ApiToken,
+    Deletion,
     Invite,
     InviteStatus,
     Theme,
@@ -206,6 +207,31 @@ def reactivate_user(*, principal: Principal, user: User) -> None:
     user.is_active = True
     user.save(update_fields=["is_active", *_end_proofs(user)])
     record(Kind.USER_UPDATED, actor=principal.user, about=user, data=changes.data(["is_active"]))
+
+
+@transaction.atomic
+def restore(*, principal: Principal | None, deletion: Deletion) -> None:
+    """Undo a deletion until its purge begins. `principal` is None at the command line. Locks it.
+
+    Errors: 403 `staff_required`, 404 if it was restored or purged meanwhile, 409
+    `invalid_transition` while it is purged, while the owner is deleted too, or if the owner of a
+    fork has another fork of the upstream now.
+    """
+    if principal is not None:
+        principal.check_staff()
+    lock(deletion)
+    if deletion.is_purging:
+        raise Conflict("invalid_transition", f"{deletion} is being removed for good.")
+    subject, kind = deletion.subject()
+    try:
+        with transaction.atomic():
+            deletion.repos.all().show()
+    except IntegrityError:
+        text = f"{deletion} is a fork, and its owner has another fork of the upstream now."
+        raise Conflict("invalid_transition", text) from None
+    deletion.delete()
+    subject.refresh_from_db()
+    record(kind, actor=principal and principal.user, about=subject)
 
 
 def _end_proofs(user: User) -> list[str]:

@@ -10,10 +10,12 @@ import zlib
 from enum import StrEnum
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import models as auth
 from django.core.exceptions import ValidationError
 from django.db import OperationalError, models
 from django.db.models import Q
+from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
 from apps.core.access import Principal
@@ -21,6 +23,7 @@ from apps.core.errors import is_storage_full
 from apps.core.search import begins, uuid_begins
 from apps.core.slugs import USERNAME_MAX, username_problem
 from apps.core.statements import Parameter, Statement
+from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
 from apps.site.models import SiteEvents
 
@@ -30,6 +33,8 @@ PREFIX_LENGTH = len(TOKEN_PREFIX) + 8
 """Characters of a token that are stored and shown."""
 USED_EVERY = dt.timedelta(minutes=1)
 """Least time between two updates of `last_used_at`."""
+KEPT_FOR = dt.timedelta(days=14)
+"""How long a deleted repository, team or account can be restored."""
 DISPLAY_NAME_MAX = 100
 EMAIL_MAX = 254
 KEY_COLUMNS = {"username": "username_key", "display_name": "display_name_key", "email": "email_key"}
@@ -41,6 +46,57 @@ def validate_username(name: str) -> None:
     problem = username_problem(name)
     if problem is not None:
         raise ValidationError(problem)
+
+
+class Deletion(models.Model):
+    """A deleted repository, team or account, with the repositories in its space.
+
+    Staff can restore it until `purge_at`. Then the worker removes it, and this row last.
+    """
+
+    path = models.CharField(max_length=255)
+    """`teams/acme/api`, `teams/acme` or `users/alice`."""
+    deleted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+    )
+    deleted_at = models.DateTimeField()
+    purge_at = models.DateTimeField(db_index=True)
+    is_purging = models.BooleanField(default=False)
+    """Whether the removal has begun, after which nothing can be restored."""
+
+    def __str__(self) -> str:
+        return self.path
+
+    @classmethod
+    def begin(cls, path: str, deleted_by: User) -> Deletion:
+        """Store the deletion of the resource at this path, by this person, now."""
+        now = timezone.now()
+        return cls.objects.create(
+            path=path, deleted_by=deleted_by, deleted_at=now, purge_at=now + KEPT_FOR
+        )
+
+    def subject(self) -> tuple[Any, Kind]:
+        """The deleted row, and the kind of event of its restoration; 404 if it was restored."""
+        return get_object_or_404(self.repos), Kind.REPO_RESTORED
+
+    def event_data(self) -> dict[str, str]:
+        """The data of the event about it."""
+        return {"path": self.path, "purge_at": self.purge_at.isoformat()}
+
+
+NOT_GONE = Q(deletion=None)
+"""Repositories, teams and accounts that are not deleted."""
+GONE = Q(deletion__isnull=False)
+
+
+def deletion_field(related_name: str) -> Any:
+    """The column of a repository, a team or an account. It has a partial index, as most have none.
+
+    Rows with a deletion exist only for staff in the admin.
+    """
+    return models.ForeignKey(
+        Deletion, null=True, on_delete=models.PROTECT, related_name=related_name, db_index=False
+    )
 
 
 class Theme(StrEnum):

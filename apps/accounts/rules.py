@@ -161,3 +161,9 @@ def check_may_join(settings: SiteSettings, invite: Invite | None, email: str) ->
 def already_accepted() -> Conflict:
     """409 for an invite that has already been accepted."""
     return Conflict("invite_already_accepted", "This invite has already been accepted.")
+
+
+def check_confirmed(name: str, confirm: str) -> None:
+    """422 unless somebody who deletes something has typed its name."""
+    if confirm != name:
+        raise Invalid("validation_failed", f"confirm: Type {name} to delete it.")

@@ -50,6 +50,16 @@ class Kind(DescribedKind):
         "changed the repository",
         "changed the repository {repo}: {changed}",
     )
+    REPO_DELETED = (
+        "repo-deleted",
+        "deleted a repository",
+        "deleted the repository {path}",
+    )
+    REPO_RESTORED = (
+        "repo-restored",
+        "restored a repository",
+        "restored the repository {repo}",
+    )
     FORK_CREATED = "fork-created", "forked the repository", "made the fork {repo}"
     FORK_FAILED = (
         "fork-failed",

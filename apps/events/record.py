@@ -66,6 +66,26 @@ class Recorded(Protocol):
     def event_title(self) -> str | None: ...
 
 
+@dataclass(frozen=True)
+class Deleted:
+    """The subject of an event that deletes it: it has no page, and people who can no longer read it
+    get the event by `keys`.
+    """
+
+    subject: Recorded
+    keys: Keys
+
+    def event_keys(self) -> Keys:
+        return self.keys
+
+    def event_target(self) -> Target:
+        target = self.subject.event_target()
+        return Target(target.kind, target.ident)
+
+    def event_title(self) -> None:
+        return None
+
+
 class Recipient(Protocol):
     """A person who can be pinged."""
 

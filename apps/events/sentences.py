@@ -132,5 +132,6 @@ PARTS: dict[str, Callable[[Record, str], Any]] = {
     "after": of_data("after"),
     "name": lambda record, _base: record["data"].get("name", SOMETHING),
     "scope": of_data("scope", plain=False),
+    "path": of_data("path", plain=False),
 }
 """The parts of sentences, each made from the event's record and the base of its links."""

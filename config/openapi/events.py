@@ -20,7 +20,7 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
-from apps.core.serializers import RecordSerializer
+from apps.core.serializers import RecordSerializer, TimestampField
 from apps.events.kinds import Kind
 from apps.events.serializers import EventRecord
 from apps.git.merge import Strategy
@@ -134,6 +134,7 @@ UserChanges = changes("UserChanges", UserValues)
 MemberData = record("MemberData", username=CharField(), role=word_of(Role))
 MemberChange = record("MemberChange", MemberData, before=word_of(Role))
 ForkFailure = record("ForkFailure", error=CharField())
+DeletionData = record("DeletionData", path=CharField(), purge_at=TimestampField())
 ForgottenCommit = record("ForgottenCommit", sha=CharField())
 RefMoved = record("RefMoved", before=CharField(allow_null=True), after=CharField(allow_null=True))
 BranchMoved = record(
@@ -199,6 +200,8 @@ SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.MEMBER_REMOVED: (MemberTarget, MemberData),
     Kind.REPO_CREATED: (RepoTarget, None),
     Kind.REPO_UPDATED: (RepoTarget, RepoChanges),
+    Kind.REPO_DELETED: (RepoTarget, DeletionData),
+    Kind.REPO_RESTORED: (RepoTarget, None),
     Kind.FORK_CREATED: (ForkTarget, None),
     Kind.FORK_FAILED: (ForkTarget, ForkFailure),
     Kind.BRANCH_CREATED: (BranchTarget, RefMoved),

@@ -1,0 +1,90 @@
+"""The job that removes deleted repositories for good, when nobody can restore them any more.
+
+Each step can be repeated: after a power failure the next run goes on. A repository's row goes last,
+and then the row of the deletion.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from fcntl import LOCK_EX
+from typing import Any
+
+from django.db import models, transaction
+from django.db.models import F, QuerySet
+from django.utils import timezone
+
+from apps.accounts.models import Deletion
+from apps.events.models import ActivityCount, Event, PingMail
+from apps.git import store
+from apps.jobs.worker import OnDone
+from apps.repos.models import Repo
+
+BATCH = 500
+"""Most rows that one statement deletes."""
+logger = logging.getLogger(__name__)
+
+
+def purge_deleted(on_done: OnDone) -> bool:
+    """Remove everything whose `purge_at` has passed. One failure does not keep the others."""
+    for deletion in Deletion.objects.filter(purge_at__lte=timezone.now()).order_by("purge_at"):
+        try:
+            purge(deletion)
+        except Exception:
+            logger.exception("%s could not be purged", deletion)
+        else:
+            on_done(f"{deletion} purged")
+    return False
+
+
+def purge(deletion: Deletion) -> None:
+    """Remove the repositories of a deletion, and then its row. `OSError`, `DatabaseError`."""
+    if not Deletion.objects.filter(pk=deletion.pk).update(is_purging=True):
+        return  # it was restored
+    for repo in Repo.objects.filter(deletion=deletion).order_by("pk"):
+        purge_repo(repo)
+    deletion.delete()
+
+
+def purge_repo(repo: Repo) -> None:
+    """Remove a repository: its events, all rows that refer to it, its folder, and its row. Uploads
+    lose their files at the next sweep of uploads.
+    """
+    threads = Event.objects.filter(repo_id=repo.pk).values("thread_id")
+    PingMail.objects.filter(thread_id__in=threads).delete()
+    remove_rows(Event.objects.filter(repo_id=repo.pk))
+    remove_rows(ActivityCount.objects.filter(repo_id=repo.pk))
+    remove_referring(Repo, [repo.pk])
+    # A backup that copies the folder holds the lock.
+    with suppress(FileNotFoundError), store.tidy_lock(repo.git.path, LOCK_EX):
+        store.remove(repo.git.path)
+    with transaction.atomic():
+        Repo.objects.filter(copies=repo).update(fork_count=F("fork_count") - 1)
+        repo.delete()
+
+
+def remove_rows(rows: QuerySet[Any, Any]) -> None:
+    """Delete rows and all rows that refer to them, in batches."""
+    while pks := list(rows.values_list("pk", flat=True)[:BATCH]):
+        remove_referring(rows.model, pks)
+        rows.model._base_manager.filter(pk__in=pks).delete()
+
+
+def remove_referring(model: type[models.Model], pks: list[Any]) -> None:
+    """Delete the rows that refer to these rows of a model. Columns with `SET_NULL` become null."""
+    for relation in relations_to(model):
+        name = relation.field.name
+        rows = relation.related_model._base_manager.filter(**{f"{name}__in": pks})
+        if relation.on_delete is models.SET_NULL:
+            rows.update(**{name: None})
+        else:
+            remove_rows(rows)
+
+
+def relations_to(model: type[models.Model]) -> Iterator[Any]:
+    """The relations of other models to this one, also those without a name here."""
+    for field in model._meta.get_fields(include_hidden=True):
+        if field.auto_created and not field.concrete and (field.one_to_many or field.one_to_one):
+            yield field
