@@ -168,6 +168,7 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "PUT /users/self": update_own_user,
     "POST /teams": teams.create_team,
     "PUT /teams/{team_slug}": teams.update_team,
+    "DELETE /teams/{team_slug}": teams.delete_team,
     "POST /teams/{team_slug}/members": teams.add_member,
     f"PUT {MEMBER}": teams.update_member,
     f"DELETE {MEMBER}": teams.remove_member,

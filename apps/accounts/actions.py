@@ -211,7 +211,8 @@ def reactivate_user(*, principal: Principal, user: User) -> None:
 
 @transaction.atomic
 def restore(*, principal: Principal | None, deletion: Deletion) -> None:
-    """Undo a deletion until its purge begins. `principal` is None at the command line. Locks it.
+    """Undo a deletion until its purge begins. `principal` is None at the command line. Locks the
+    owner or the team, then the deletion.
 
     Errors: 403 `staff_required`, 404 if it was restored or purged meanwhile, 409
     `invalid_transition` while it is purged, while the owner is deleted too, or if the owner of a
@@ -219,19 +220,24 @@ def restore(*, principal: Principal | None, deletion: Deletion) -> None:
     """
     if principal is not None:
         principal.check_staff()
+    subject, kind = deletion.subject()
+    owner = getattr(subject, "owner", subject)
+    lock(owner, even_deleted=True)
     lock(deletion)
     if deletion.is_purging:
         raise Conflict("invalid_transition", f"{deletion} is being removed for good.")
-    subject, kind = deletion.subject()
+    if owner is not subject and owner.deletion_id is not None:
+        raise Conflict("invalid_transition", f"Restore {owner.path} first.")
     try:
         with transaction.atomic():
             deletion.repos.all().show()
     except IntegrityError:
         text = f"{deletion} is a fork, and its owner has another fork of the upstream now."
         raise Conflict("invalid_transition", text) from None
+    deletion.teams.update(deletion=None)
     deletion.delete()
     subject.refresh_from_db()
-    record(kind, actor=principal and principal.user, about=subject)
+    record(kind, actor=None if principal is None else principal.user, about=subject)
 
 
 def _end_proofs(user: User) -> list[str]:

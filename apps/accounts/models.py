@@ -77,6 +77,8 @@ class Deletion(models.Model):
 
     def subject(self) -> tuple[Any, Kind]:
         """The deleted row, and the kind of event of its restoration; 404 if it was restored."""
+        if team := self.teams.first():
+            return team, Kind.TEAM_RESTORED
         return get_object_or_404(self.repos), Kind.REPO_RESTORED
 
     def event_data(self) -> dict[str, str]:

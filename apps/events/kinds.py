@@ -29,6 +29,8 @@ class Kind(DescribedKind):
 
     TEAM_CREATED = "team-created", "created the team", "created the team {team}"
     TEAM_UPDATED = "team-updated", "changed the team", "changed the team {team}: {changed}"
+    TEAM_DELETED = "team-deleted", "deleted a team", "deleted the team {path}"
+    TEAM_RESTORED = "team-restored", "restored a team", "restored the team {team}"
     MEMBER_ADDED = (
         "member-added",
         "added a member to the team",

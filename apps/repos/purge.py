@@ -1,4 +1,4 @@
-"""The job that removes deleted repositories for good, when nobody can restore them any more.
+"""The job that removes deleted things for good, when nobody can restore them any more.
 
 Each step can be repeated: after a power failure the next run goes on. A repository's row goes last,
 and then the row of the deletion.
@@ -20,7 +20,8 @@ from apps.accounts.models import Deletion
 from apps.events.models import ActivityCount, Event, PingMail
 from apps.git import store
 from apps.jobs.worker import OnDone
-from apps.repos.models import Repo
+from apps.repos.models import Repo, RepoQuerySet
+from apps.teams.models import Team
 
 BATCH = 500
 """Most rows that one statement deletes."""
@@ -40,12 +41,24 @@ def purge_deleted(on_done: OnDone) -> bool:
 
 
 def purge(deletion: Deletion) -> None:
-    """Remove the repositories of a deletion, and then its row. `OSError`, `DatabaseError`."""
+    """Remove the team and the repositories of a deletion, and then its row. A team's repositories
+    that were deleted before it go too. `OSError`, `DatabaseError`.
+    """
     if not Deletion.objects.filter(pk=deletion.pk).update(is_purging=True):
         return  # it was restored
-    for repo in Repo.objects.filter(deletion=deletion).order_by("pk"):
-        purge_repo(repo)
+    for team in Team.objects.filter(deletion=deletion):
+        purge_repos(team.repos.all())
+        remove_rows(Event.objects.filter(team_id=team.pk))
+        remove_rows(ActivityCount.objects.filter(team_id=team.pk))
+        remove_referring(Team, [team.pk])
+        team.delete()
+    purge_repos(Repo.objects.filter(deletion=deletion))
     deletion.delete()
+
+
+def purge_repos(repos: RepoQuerySet) -> None:
+    for repo in repos.order_by("pk"):
+        purge_repo(repo)
 
 
 def purge_repo(repo: Repo) -> None:

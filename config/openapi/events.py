@@ -195,6 +195,8 @@ RateLimitChange = record("RateLimitChange", RateLimitData, changed=ListField(chi
 SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.TEAM_CREATED: (TeamTarget, None),
     Kind.TEAM_UPDATED: (TeamTarget, TeamChanges),
+    Kind.TEAM_DELETED: (TeamTarget, DeletionData),
+    Kind.TEAM_RESTORED: (TeamTarget, None),
     Kind.MEMBER_ADDED: (MemberTarget, MemberData),
     Kind.MEMBER_UPDATED: (MemberTarget, MemberChange),
     Kind.MEMBER_REMOVED: (MemberTarget, MemberData),
