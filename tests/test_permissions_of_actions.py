@@ -145,6 +145,15 @@ def update_own_user(*, principal: Principal, **fields: Any) -> object:
     return accounts.update_user(principal=principal, user=principal.user, **fields)
 
 
+def delete_own_user(*, principal: Principal, confirm: str) -> object:
+    return accounts.delete_user(principal=principal, user=principal.user, confirm=confirm)
+
+
+def delete_zoe(*, principal: Principal, confirm: str) -> object:
+    zoe = User.objects.get(username="zoe")
+    return accounts.delete_user(principal=principal, user=zoe, confirm=confirm)
+
+
 def create_upload(*, access: RepoAccess, filename: str, content_base64: str) -> object:
     content = base64.b64decode(content_base64)
     return uploads.create_upload(access=access, filename=filename, content=content)
@@ -166,6 +175,8 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "PUT /signup-invites/{uuid}": accounts.update_invite,
     "DELETE /signup-invites/{uuid}": accounts.delete_invite,
     "PUT /users/self": update_own_user,
+    "DELETE /users/self": delete_own_user,
+    "DELETE /users/{username}": delete_zoe,
     "POST /teams": teams.create_team,
     "PUT /teams/{team_slug}": teams.update_team,
     "DELETE /teams/{team_slug}": teams.delete_team,

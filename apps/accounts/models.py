@@ -60,7 +60,10 @@ class Deletion(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
     )
     deleted_at = models.DateTimeField()
-    purge_at = models.DateTimeField(db_index=True)
+    purge_at = models.DateTimeField(null=True, db_index=True)
+    """Null once it is removed: the row of an account stays, without its data, as the author of
+    texts.
+    """
     is_purging = models.BooleanField(default=False)
     """Whether the removal has begun, after which nothing can be restored."""
 
@@ -77,13 +80,15 @@ class Deletion(models.Model):
 
     def subject(self) -> tuple[Any, Kind]:
         """The deleted row, and the kind of event of its restoration; 404 if it was restored."""
+        if user := self.users.first():
+            return user, Kind.USER_RESTORED
         if team := self.teams.first():
             return team, Kind.TEAM_RESTORED
         return get_object_or_404(self.repos), Kind.REPO_RESTORED
 
-    def event_data(self) -> dict[str, str]:
+    def event_data(self) -> dict[str, Any]:
         """The data of the event about it."""
-        return {"path": self.path, "purge_at": self.purge_at.isoformat()}
+        return {"path": self.path, "purge_at": self.purge_at and self.purge_at.isoformat()}
 
 
 NOT_GONE = Q(deletion=None)
@@ -111,8 +116,8 @@ class Theme(StrEnum):
 
 class UserQuerySet(models.QuerySet["User"]):
     def visible_to(self, principal: Principal) -> UserQuerySet:
-        """Signed-in people see everybody, deactivated accounts included."""
-        return self if principal.is_signed_in else self.none()
+        """Signed-in people see everybody, deactivated accounts included, but not deleted ones."""
+        return self.filter(NOT_GONE) if principal.is_signed_in else self.none()
 
     def taken(self, names: list[str]) -> set[str]:
         """The usernames among these, in lower case, that are taken."""
@@ -142,7 +147,9 @@ class UserManager(auth.UserManager["User"]):
 
 
 class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
-    """An account. It is never deleted, only deactivated, so that content keeps its author."""
+    """An account. The row of a deleted one loses its data and stays, so that content keeps an
+    author (docs/deletion.md).
+    """
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     username = models.CharField(
@@ -175,6 +182,7 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     )
     has_shortcuts = models.BooleanField(default=True, db_default=True)
     """Whether the pages have keyboard shortcuts of a single key."""
+    deletion = deletion_field("users")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     objects = UserManager.from_queryset(UserQuerySet)()
@@ -193,6 +201,7 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
         ]
         indexes = [
             models.Index(fields=["id"], condition=Q(is_staff=True), name="user_is_staff"),
+            models.Index(fields=["deletion"], condition=GONE, name="user_gone"),
             # PostgreSQL needs this operator class to find values by their beginning.
             models.Index(
                 fields=["email_key"], name="user_by_email", opclasses=["varchar_pattern_ops"]

@@ -51,7 +51,7 @@ CHECK_SECONDS = 60.0
 CLOSES_PER_SECOND = 2000
 """Rate at which a stopping server closes streams, so that not all clients reconnect at once."""
 PERSON_KINDS = ("member-", "token-", "user-")
-DELETIONS = {Kind.REPO_DELETED, Kind.TEAM_DELETED}
+DELETIONS = {Kind.REPO_DELETED, Kind.TEAM_DELETED, Kind.USER_DELETED}
 RESOURCE_KINDS = {Kind.REPO_UPDATED, Kind.TEAM_UPDATED, *DELETIONS}
 """The kinds of events that can end somebody's access."""
 

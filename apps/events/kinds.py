@@ -152,6 +152,8 @@ class Kind(DescribedKind):
         "deactivated an account",
         "deactivated the account of {person}",
     )
+    USER_DELETED = "user-deleted", "deleted an account", "deleted the account of {person}"
+    USER_RESTORED = "user-restored", "restored an account", "restored the account of {person}"
     INVITE_CREATED = "invite-created", "invited somebody", "invited somebody"
     INVITE_UPDATED = "invite-updated", "changed an invite", "changed an invite"
     INVITE_ACCEPTED = "invite-accepted", "accepted an invite", "accepted an invite"

@@ -20,6 +20,7 @@ SENTENCES = {kind: kind.sentence for kind in Kind}
 OF_ONESELF = {
     Kind.MEMBER_REMOVED: "left the team {team}",
     Kind.USER_UPDATED: "changed their account: {changed}",
+    Kind.USER_DELETED: "deleted their account",
 }
 """The sentences if the actor is also the person whom the event is about."""
 BY_SOMEBODY_ELSE = {Kind.USER_JOINED: "added the account of {person}"}

@@ -11,20 +11,26 @@ from collections.abc import Iterator
 from contextlib import suppress
 from fcntl import LOCK_EX
 from typing import Any
+from uuid import uuid4
 
 from django.db import models, transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from apps.accounts.models import Deletion
+from apps.accounts.models import Deletion, Invite, Theme, User
+from apps.core.slugs import PLACEHOLDER
 from apps.events.models import ActivityCount, Event, PingMail
 from apps.git import store
 from apps.jobs.worker import OnDone
 from apps.repos.models import Repo, RepoQuerySet
+from apps.site import limits
+from apps.site.models import RateLimit
 from apps.teams.models import Team
 
 BATCH = 500
 """Most rows that one statement deletes."""
+NAMING = ("username", "path", "scope")
+"""Keys of targets and data whose values name an account."""
 logger = logging.getLogger(__name__)
 
 
@@ -53,12 +59,68 @@ def purge(deletion: Deletion) -> None:
         remove_referring(Team, [team.pk])
         team.delete()
     purge_repos(Repo.objects.filter(deletion=deletion))
+    for user in User.objects.filter(deletion=deletion):
+        purge_user(user)
+        return  # the rest of its row refers to the deletion
     deletion.delete()
 
 
 def purge_repos(repos: RepoQuerySet) -> None:
     for repo in repos.order_by("pk"):
         purge_repo(repo)
+
+
+def purge_user(user: User) -> None:
+    """Remove the data of an account. Its row stays as the author of texts, reviews and events, with
+    a name that nobody has.
+    """
+    purge_repos(user.repos.all())
+    remove_rows(Event.objects.filter(private_to=user.pk))
+    for rows in (user.tokens, user.memberships, user.pings, user.forks):
+        remove_rows(rows.all())
+    PingMail.objects.filter(user=user).delete()
+    RateLimit.objects.filter(scope__iexact=f"user:{user.username}").delete()
+    limits.changed()
+    own = Q(accepted_by=user) | Q(email_key=user.email_key or "nobody")
+    Invite.objects.filter(own).update(email="", email_key="")
+    placeholder = f"{PLACEHOLDER}{user.pk}"
+    rename_in_events(user.username, placeholder)
+    with transaction.atomic():
+        Deletion.objects.filter(users=user).update(path=f"users/{placeholder}", purge_at=None)
+        user.uuid, user.username, user.display_name, user.email = uuid4(), placeholder, "", ""
+        user.is_staff = user.is_superuser = user.wants_mail = False
+        user.last_login, user.theme = None, Theme.SYSTEM.value
+        user.set_unusable_password()
+        user.save()
+
+
+def rename_in_events(name: str, placeholder: str) -> None:
+    """Replace a username in the log, and remove the display names that it had. Reads the whole log:
+    no index finds a name in the data of an event.
+    """
+    names = {f"{kind}{name}": f"{kind}{placeholder}" for kind in ("", "users/", "user:")}
+    named = Q(target__username=name) | Q(data__username=name) | Q(data__scope=f"user:{name}")
+    rows, last = Event.objects.filter(named).order_by("pk"), 0
+    while batch := list(rows.filter(pk__gt=last)[:BATCH]):
+        last = batch[-1].pk
+        for event in batch:
+            event.target, event.data = renamed(event.target, names), renamed(event.data, names)
+            for suffix in ("web_suffix", "api_suffix"):
+                folder, _, end = (getattr(event, suffix) or "").rpartition("/")
+                if end == name:
+                    setattr(event, suffix, f"{folder}/{placeholder}")
+        Event.objects.bulk_update(batch, ["target", "data", "web_suffix", "api_suffix"])
+
+
+def renamed(value: Any, names: dict[str, str]) -> Any:
+    """An event's target or data with these names replaced, and without display names."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: names.get(inner, inner) if key in NAMING else renamed(inner, names)
+        for key, inner in value.items()
+        if key != "display_name"
+    }
 
 
 def purge_repo(repo: Repo) -> None:

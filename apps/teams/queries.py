@@ -18,7 +18,8 @@ def list_teams(principal: Principal, *, everybodys: bool = False) -> TeamQuerySe
 
 def list_members(team: Team) -> QuerySet[Member]:
     """The members of a team, oldest first, with `added_by`."""
-    return team.members.select_related("user", "added_by").order_by("created_at", "id")
+    members = team.members.filter(user__deletion=None).select_related("user", "added_by")
+    return members.order_by("created_at", "id")
 
 
 def suggest_users(principal: Principal, *, name: str, email: str) -> list[User]:

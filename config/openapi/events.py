@@ -242,6 +242,8 @@ SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.USER_JOINED: (UserTarget, None),
     Kind.USER_UPDATED: (UserTarget, UserChanges),
     Kind.USER_DEACTIVATED: (UserTarget, None),
+    Kind.USER_DELETED: (UserTarget, DeletionData),
+    Kind.USER_RESTORED: (UserTarget, None),
     Kind.INVITE_CREATED: (InviteTarget, None),
     Kind.INVITE_UPDATED: (InviteTarget, Changes),
     Kind.INVITE_ACCEPTED: (InviteTarget, None),
