@@ -101,7 +101,7 @@ class UserAdmin(StaffAdmin):
             lambda row: row.deletion_id is None and not row.is_active,
         ),
         RowAction(
-            "delete",
+            "remove",
             "Delete",
             lambda principal, row, confirm: actions.delete_user(
                 principal=principal, user=row, confirm=confirm

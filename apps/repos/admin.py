@@ -111,7 +111,7 @@ class RepoAdmin(StaffAdmin):
             lambda row: row.deletion_id is None and row.is_archived,
         ),
         RowAction(
-            "delete",
+            "remove",
             "Delete",
             delete,
             "Gone for everybody at once. It can be restored for 14 days, in the list of deletions.",

@@ -20,6 +20,7 @@ from django.utils import timezone
 from apps.accounts.models import Deletion, Invite, Theme, User
 from apps.core.slugs import PLACEHOLDER
 from apps.events.models import ActivityCount, Event, PingMail
+from apps.events.record import rename_person
 from apps.git import store
 from apps.jobs.worker import OnDone
 from apps.repos.models import Repo, RepoQuerySet
@@ -29,8 +30,6 @@ from apps.teams.models import Team
 
 BATCH = 500
 """Most rows that one statement deletes."""
-NAMING = ("username", "path", "scope")
-"""Keys of targets and data whose values name an account."""
 logger = logging.getLogger(__name__)
 
 
@@ -84,7 +83,7 @@ def purge_user(user: User) -> None:
     own = Q(accepted_by=user) | Q(email_key=user.email_key or "nobody")
     Invite.objects.filter(own).update(email="", email_key="")
     placeholder = f"{PLACEHOLDER}{user.pk}"
-    rename_in_events(user.username, placeholder)
+    rename_person(user.username, placeholder)
     with transaction.atomic():
         Deletion.objects.filter(users=user).update(path=f"users/{placeholder}", purge_at=None)
         user.uuid, user.username, user.display_name, user.email = uuid4(), placeholder, "", ""
@@ -92,35 +91,6 @@ def purge_user(user: User) -> None:
         user.last_login, user.theme = None, Theme.SYSTEM.value
         user.set_unusable_password()
         user.save()
-
-
-def rename_in_events(name: str, placeholder: str) -> None:
-    """Replace a username in the log, and remove the display names that it had. Reads the whole log:
-    no index finds a name in the data of an event.
-    """
-    names = {f"{kind}{name}": f"{kind}{placeholder}" for kind in ("", "users/", "user:")}
-    named = Q(target__username=name) | Q(data__username=name) | Q(data__scope=f"user:{name}")
-    rows, last = Event.objects.filter(named).order_by("pk"), 0
-    while batch := list(rows.filter(pk__gt=last)[:BATCH]):
-        last = batch[-1].pk
-        for event in batch:
-            event.target, event.data = renamed(event.target, names), renamed(event.data, names)
-            for suffix in ("web_suffix", "api_suffix"):
-                folder, _, end = (getattr(event, suffix) or "").rpartition("/")
-                if end == name:
-                    setattr(event, suffix, f"{folder}/{placeholder}")
-        Event.objects.bulk_update(batch, ["target", "data", "web_suffix", "api_suffix"])
-
-
-def renamed(value: Any, names: dict[str, str]) -> Any:
-    """An event's target or data with these names replaced, and without display names."""
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: names.get(inner, inner) if key in NAMING else renamed(inner, names)
-        for key, inner in value.items()
-        if key != "display_name"
-    }
 
 
 def purge_repo(repo: Repo) -> None:
@@ -136,7 +106,7 @@ def purge_repo(repo: Repo) -> None:
     with suppress(FileNotFoundError), store.tidy_lock(repo.git.path, LOCK_EX):
         store.remove(repo.git.path)
     with transaction.atomic():
-        Repo.objects.filter(copies=repo).update(fork_count=F("fork_count") - 1)
+        Repo.objects.filter(copies=repo, fork_count__gt=0).update(fork_count=F("fork_count") - 1)
         repo.delete()
 
 

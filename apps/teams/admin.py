@@ -54,7 +54,7 @@ class TeamAdmin(StaffAdmin):
 
     row_actions = (
         RowAction(
-            "delete",
+            "remove",
             "Delete",
             lambda principal, row, confirm: actions.delete_team(
                 access=access_to_team(principal, row), confirm=confirm

@@ -31,7 +31,7 @@ from tests.factories import UserFactory
 from tests.git.scratch import push_body
 from tests.gitclient import Clone
 from tests.principals import access_of, principal_of
-from tests.races import at_once
+from tests.races import Outcome, at_once
 
 WORD = "Xylophone"
 """Stands in texts of the deleted repository only."""
@@ -131,13 +131,12 @@ def test_its_address_stays_reserved(api, repo, alice):
 def test_staff_restores_it(api, make, repo, alice, sam, events):
     make.thread(repo, by=alice, title=WORD)
     delete(api(alice), repo)
-    deletion = Deletion.objects.get()
-    api(alice).get(repo.api_path).fails(404, "not_found")
+    deletion, stale = Deletion.objects.get(), Deletion.objects.get()
     with events("repo-restored"):
         restore(principal=principal_of(sam), deletion=deletion)
     assert api(alice).get(f"{repo.api_path}/threads/1").gives()["title"] == WORD
-    with pytest.raises(NotFound):
-        restore(principal=principal_of(sam), deletion=Deletion(pk=deletion.pk or 1))
+    with pytest.raises(Http404):
+        restore(principal=principal_of(sam), deletion=stale)
 
 
 def test_an_administrator_restores_it(api, repo, alice, capsys):
@@ -269,6 +268,22 @@ def test_of_two_that_delete_it_at_once_one_does(api, make, alice):
     answers = at_once(*(lambda c=c: c.delete(path) for c in callers))
     assert answers == {(202, None): 1, (404, "not_found"): 1}
     assert Event.objects.filter(kind="repo-deleted").count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_restoration_during_the_purge_wins_or_is_refused(api, make, alice, sam):
+    repo = make.repo(alice, "api", by=alice)
+    make.thread(repo, by=alice)
+    delete(api(alice), repo)
+    all_due()
+    deletion, staff = Deletion.objects.get(), principal_of(sam)
+    restored = at_once(
+        lambda: Outcome(lambda: restore(principal=staff, deletion=deletion)),
+        lambda: Outcome(lambda: purge_deleted(ignore)),
+    )
+    kept = Repo.objects.filter(pk=repo.pk, deletion=None, threads__number=1).exists()
+    assert kept == (restored[200, None] == 2)
+    assert repo.git.path.exists() == kept
 
 
 def test_every_table_with_a_repository_is_purged() -> None:
