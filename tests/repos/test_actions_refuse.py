@@ -24,7 +24,7 @@ pytestmark = pytest.mark.once
 OF_WORKER = {"complete_fork", "fail_fork"}
 """Complete a fork like the worker, after its creator was allowed to request it."""
 IN_REPO = ["update_repo", "create_protection", "update_protection", "delete_protection"]
-IN_REPO += ["add_approver", "remove_approver"]
+IN_REPO += ["add_approver", "remove_approver", "delete_repo"]
 CALLS = ["create_repo", "create_fork", *IN_REPO]
 
 
@@ -35,6 +35,7 @@ def call(make, team_repo, alice, bob) -> Callable[[str, Principal], object]:
     arguments: dict[str, dict[str, Any]] = {
         "create_repo": {"name": "New", "slug": "new"},
         "update_repo": {"name": "B", "slug": "b"},
+        "delete_repo": {"confirm": "acme/api"},
         "create_protection": {"branch": "x"},
         "update_protection": {"protection": protection, "required_approvals": 2},
         "delete_protection": {"protection": protection},
