@@ -10,7 +10,7 @@ from django.db.models import Q
 
 from apps.accounts.actions import restore
 from apps.accounts.models import Deletion, User
-from apps.core.errors import Conflict
+from apps.core.errors import Conflict, NotFound
 from apps.events.hub import in_thread
 from apps.events.models import Event
 from apps.repos.actions import create_repo
@@ -89,6 +89,13 @@ def test_after_two_weeks_only_the_people_are_left(api, acme, make, team_repo, al
     assert User.objects.filter(username__in=["alice", "bob"]).count() == 2
     assert not Event.objects.filter(Q(team_id=acme.pk) | Q(repo_id=team_repo.pk)).exists()
     api(bob).post("/teams", name="Acme", slug="acme").gives(201)
+
+
+def test_a_request_from_before_it_creates_no_repository(api, acme, alice, bob):
+    space = space_access_of(bob, acme)
+    delete_acme(api(alice))
+    with pytest.raises(NotFound):
+        create_repo(access=space, name="New", slug="new")
 
 
 @pytest.mark.django_db(transaction=True)
