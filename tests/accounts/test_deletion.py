@@ -26,7 +26,7 @@ from tests.dying import dying_at
 from tests.factories import MemberFactory, TeamFactory, UserFactory
 from tests.gitclient import Clone
 from tests.principals import principal_of, team_access_of
-from tests.repos.test_deletion import all_due, dump
+from tests.repos.test_deletion import all_due, dump, with_uploads_in
 
 NAME, SHOWN, ADDRESS = "quagga", "Quentin Quill", "quill@example.net"
 
@@ -127,7 +127,8 @@ def live(make, quagga, acme, alice, sam) -> list[Repo]:
 def test_after_two_weeks_nothing_names_the_person(
     api, make, quagga, acme, alice, sam, tmp_path, settings
 ):
-    settings.UPLOADS_DIR = settings.REPOSITORIES_DIR = tmp_path
+    settings.REPOSITORIES_DIR = tmp_path
+    settings.STORAGES = with_uploads_in(tmp_path / "uploads", settings)
     [own] = live(make, quagga, acme, alice, sam)
     Clone(tmp_path / "clone", own, alice).push_commit("main", {"a": NAME})
     api(sam).delete(f"/users/{NAME}?confirm={NAME}").gives(202)

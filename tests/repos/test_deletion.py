@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +45,12 @@ def delete(client: Api, repo: Repo) -> Any:
 def all_due() -> None:
     """Let the time of restorations pass."""
     Deletion.objects.update(purge_at=timezone.now() - dt.timedelta(seconds=1))
+
+
+def with_uploads_in(folder: Path, settings: Any) -> dict[str, Any]:
+    """The storages of the site, with uploads in this folder."""
+    uploads = {**settings.STORAGES["uploads"], "OPTIONS": {"location": folder}}
+    return {**settings.STORAGES, "uploads": uploads}
 
 
 def fill(make, repo: Repo, alice, bob) -> None:
@@ -199,7 +206,7 @@ def dump() -> str:
 
 
 def test_after_two_weeks_nothing_of_it_is_left(api, make, repo, alice, bob, tmp_path, settings):
-    settings.UPLOADS_DIR = tmp_path / "uploads"
+    settings.STORAGES = with_uploads_in(tmp_path / "uploads", settings)
     fill(make, repo, alice, bob)
     Clone(tmp_path / "clone", repo, alice).push_commit("main", {"a": WORD})
     other = make.repo(alice, "other", by=alice)

@@ -18,9 +18,18 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('path', models.CharField(max_length=255)),
                 ('deleted_at', models.DateTimeField()),
-                ('purge_at', models.DateTimeField(db_index=True)),
+                ('purge_at', models.DateTimeField(db_index=True, null=True)),
                 ('is_purging', models.BooleanField(default=False)),
                 ('deleted_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
+        ),
+        migrations.AddField(
+            model_name='user',
+            name='deletion',
+            field=models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='users', to='accounts.deletion'),
+        ),
+        migrations.AddIndex(
+            model_name='user',
+            index=models.Index(condition=models.Q(('deletion__isnull', False)), fields=['deletion'], name='user_gone'),
         ),
     ]
