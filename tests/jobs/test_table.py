@@ -10,11 +10,11 @@ from django.contrib.sessions.models import Session
 from django.core import mail
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import Deletion, User
 from apps.idempotency.models import KeyedRequest
 from apps.jobs import worker
 from apps.pulls.models import Pull, PullVersion
-from apps.repos.actions import create_fork
+from apps.repos.actions import create_fork, delete_repo
 from apps.repos.models import UNREAD, CommitPush, Fork, ForkStatus, NamedCommit, PushJournal, Repo
 from apps.uploads.models import Upload
 from tests.gitclient import Clone
@@ -52,6 +52,9 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     over = {"created_at": timezone.now() - DAY, "leased_until": timezone.now()}
     KeyedRequest.objects.create(digest="0" * 64, body="0" * 64, **over)
     Session.objects.create(session_key="old", expire_date=timezone.now() - DAY)
+    old = make.repo(acme, "old", by=alice)
+    delete_repo(access=access_of(alice, old), confirm="acme/old")
+    Deletion.objects.update(purge_at=timezone.now() - DAY)
     before = settings.JOBS
     settings.JOBS = [*before, test_worker.row("last")]
     test_worker.stop.clear()
@@ -64,4 +67,5 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     assert not any(rows.objects.exists() for rows in (PushJournal, KeyedRequest, Session))
     assert not (folder.exists() or repo.refs.filter(UNREAD)) and repo.git.head_branch() == "main"
     assert not PullVersion.objects.exclude(due_at=None, changes_due_at=None)
-    assert len(before) == 15  # this test covers each of them
+    assert not (Deletion.objects.exists() or old.git.path.exists())
+    assert len(before) == 16  # this test covers each of them
