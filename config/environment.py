@@ -334,7 +334,7 @@ _SQLITE: dict[str, Any] = {
     "OPTIONS": {
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
-        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;PRAGMA secure_delete=ON;",
     },
 }
 # Connections to PostgreSQL come from a pool; health checks find those that a restart has closed.

@@ -177,6 +177,7 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.repos.jobs.settle_journals", "every": 30.0},
     {"function": "apps.repos.jobs.point_heads", "every": 30.0},
     {"function": "apps.repos.jobs.sweep_folders", "every": 24 * 3600.0},
+    {"function": "apps.repos.purge.purge_deleted", "every": 600.0},
     {"function": "apps.repos.tips.fill_all_tips", "every": 10.0},
     {"function": "apps.browse.pushers.read_all_pushes", "every": 5.0},
     {"function": "apps.uploads.jobs.sweep_uploads", "every": 3600.0},

@@ -131,6 +131,7 @@ class PermissionCase:
 
     def member(self) -> str:
         words = {"a viewer": "vic", "a member": "zoe", "an admin": "ada", "the owner": "alice"}
+        words["?confirm=zoe"] = "zoe"
         return self.name if self.cell.case == "oneself" else words[self.cell.case]
 
     def uuid(self) -> object:
@@ -236,6 +237,8 @@ class PermissionCase:
 
 
 FILL = {
+    "full_name": lambda case: case.repo.full_name,
+    "own_name": lambda case: case.person.username,
     "team_slug": lambda case: case.sample.acme.slug,
     "username": PermissionCase.member,
     "uuid": PermissionCase.uuid,

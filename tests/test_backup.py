@@ -322,3 +322,41 @@ def test_of_two_backups_in_one_folder_one_fails_and_a_slow_pg_dump_may_take_its_
         finally:
             (tmp_path / "go").touch()
     assert first.returncode == 0 and (tmp_path / "backup" / "manifest.json").exists()
+
+
+DELETE = """
+from apps.repos.actions import delete_repo
+from apps.threads.actions import create_thread
+
+gone = create_repo(access=access_to_user(ada, owner), name="Gone", slug="gone")
+Clone(Path({folder!r}), gone, owner).push_commit("main", {{"a": "x"}})
+create_thread(access=access_to(ada, gone), title="Xylophone", body="", kind="issue")
+delete_repo(access=access_to(ada, gone), confirm="alice/gone")
+print(gone.uuid)
+"""
+SHOWN = """
+from apps.repos.models import Repo
+print(*Repo.objects.filter(deletion=None))
+"""
+PURGE = """
+from django.utils import timezone
+from apps.accounts.models import Deletion
+from apps.repos.purge import purge_deleted
+
+Deletion.objects.update(purge_at=timezone.now())
+purge_deleted(print)
+"""
+
+
+def test_a_deleted_repository_is_in_backups_until_it_is_purged(data, elsewhere, tmp_path):
+    uuid = data.run(MAKE + DELETE.format(folder=str(tmp_path / "clone"))).split()[-1]
+    before, after = tmp_path / "before", tmp_path / "after"
+    data.manage("backup", str(before))
+    assert "users/alice/gone purged" in data.run(PURGE)
+    data.manage("backup", str(after))
+    assert any(uuid in str(file) for file in files(before))
+    assert not any(uuid in str(file) for file in files(after))
+    elsewhere.manage("restore", str(before))
+    elsewhere.manage("restore_deleted", "users/alice/gone")
+    shown = elsewhere.run(SHOWN)
+    assert "users/alice/gone" in shown

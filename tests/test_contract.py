@@ -35,6 +35,7 @@ RECORDS = {
     "Team member": "username role",
     "Repo": "name slug description:string|null visibility",
     "Branch protection": "uuid branch required_approvals:integer is_satisfiable:boolean",
+    "Deletion": "path deleted_by_username deleted_at purge_at",
     "Fork": "uuid status created_at created_by_uuid created_by_username",
     "Pull": "number:integer title body source_branch target_branch status",
     "Pull review": "uuid status body",

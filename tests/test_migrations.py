@@ -48,9 +48,13 @@ RULES: dict[type[Operation], str] = {
 }
 """Operations on a table that an earlier migration has created."""
 
+EMPTY = "partial and empty, of a table with a row for each person, team or repository"
 REASONS = {
     "events.0004_activity_counts RemoveIndex event": "of the activity of people and teams only, "
     "which the previous version reads without it, more slowly",
+    "accounts.0011_deletions AddIndex user": EMPTY,
+    "repos.0015_deletions AddIndex repo": EMPTY,
+    "teams.0004_deletions AddIndex team": EMPTY,
     "pulls.0015_changes_due AddIndex pullversion": "partial and empty: less than a second for a "
     "million versions (docs/upgrade.md)",
 }

@@ -13,6 +13,7 @@ from inspect import signature
 from typing import Any
 
 import pytest
+from django.http import QueryDict
 from django.utils import timezone
 
 from apps.accounts import actions as accounts
@@ -58,9 +59,10 @@ class Call:
         self.body: dict[str, Any] = dict(case.cell.body or {})
         self.case = case
         template = case.cell.operation.partition(" ")[2].replace("{owner}", "[^/]+/[^/]+")
+        path, _, query = path.partition("?")
         found = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", template), path)
         assert found, path
-        self.keys = found.groupdict()
+        self.keys, self.query = found.groupdict(), QueryDict(query)
 
     def make(self, action: Callable[..., object]) -> object:
         """Call the action with the parameters that have the name of one of these attributes, and
@@ -106,6 +108,10 @@ class Call:
     owner = user
 
     @property
+    def confirm(self) -> str:
+        return str(self.query["confirm"])
+
+    @property
     def protection(self) -> Protection:
         return self.repo.protections.get(uuid=self.keys["protection_uuid"])
 
@@ -139,6 +145,15 @@ def update_own_user(*, principal: Principal, **fields: Any) -> object:
     return accounts.update_user(principal=principal, user=principal.user, **fields)
 
 
+def delete_own_user(*, principal: Principal, confirm: str) -> object:
+    return accounts.delete_user(principal=principal, user=principal.user, confirm=confirm)
+
+
+def delete_zoe(*, principal: Principal, confirm: str) -> object:
+    zoe = User.objects.get(username="zoe")
+    return accounts.delete_user(principal=principal, user=zoe, confirm=confirm)
+
+
 def create_upload(*, access: RepoAccess, filename: str, content_base64: str) -> object:
     content = base64.b64decode(content_base64)
     return uploads.create_upload(access=access, filename=filename, content=content)
@@ -160,13 +175,17 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "PUT /signup-invites/{uuid}": accounts.update_invite,
     "DELETE /signup-invites/{uuid}": accounts.delete_invite,
     "PUT /users/self": update_own_user,
+    "DELETE /users/self": delete_own_user,
+    "DELETE /users/{username}": delete_zoe,
     "POST /teams": teams.create_team,
     "PUT /teams/{team_slug}": teams.update_team,
+    "DELETE /teams/{team_slug}": teams.delete_team,
     "POST /teams/{team_slug}/members": teams.add_member,
     f"PUT {MEMBER}": teams.update_member,
     f"DELETE {MEMBER}": teams.remove_member,
     "POST /{owner}/repos": repos.create_repo,
     f"PUT {REPO}": repos.update_repo,
+    f"DELETE {REPO}": repos.delete_repo,
     f"POST {REPO}/protections": repos.create_protection,
     f"PUT {PROTECTION}": repos.update_protection,
     f"DELETE {PROTECTION}": repos.delete_protection,
@@ -250,6 +269,7 @@ IN_REPO = {
     if (cell.who, cell.owner) == ("St", "team")
     and "{repo_slug}" in cell.operation
     and (cell.status < 400 or cell.case == "another's")
+    and cell.operation != f"DELETE {REPO}"  # also an archived one
 }
 """A cell by staff of each operation below a repository."""
 WITH_ROW = [cell for cell in IN_REPO.values() if "{" in cell.operation.partition(REPO)[2]]

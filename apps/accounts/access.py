@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from apps.accounts.models import User
+from apps.accounts.models import NOT_GONE, User
 from apps.accounts.principal import Principal
 from apps.core.access import Access, Level
 from apps.core.errors import Forbidden
@@ -75,6 +75,7 @@ def access_to_user(principal: Principal, owner: User) -> UserAccess:
 
 def open_user(principal: Principal, username: str, *, needs: Level = Level.READ) -> UserAccess:
     """Open a person's space. `username` is in lower case. 404 if there is none, 403."""
-    access = access_to_user(principal, get_or_missing(User, "user", username_key=username))
+    owner = get_or_missing(User.objects.filter(NOT_GONE), "user", username_key=username)
+    access = access_to_user(principal, owner)
     access.require(needs)
     return access

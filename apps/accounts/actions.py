@@ -12,6 +12,7 @@ from apps.accounts import rules
 from apps.accounts.models import (
     PREFIX_LENGTH,
     ApiToken,
+    Deletion,
     Invite,
     InviteStatus,
     Theme,
@@ -21,12 +22,13 @@ from apps.accounts.models import (
 )
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import proven_address
+from apps.accounts.rules import check_confirmed
 from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid, NotFound
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
-from apps.events.record import record
+from apps.events.record import Deleted, record
 from apps.site.models import SiteSettings
 
 PUBLIC = ("display_name", "is_active", "is_staff")
@@ -206,6 +208,67 @@ def reactivate_user(*, principal: Principal, user: User) -> None:
     user.is_active = True
     user.save(update_fields=["is_active", *_end_proofs(user)])
     record(Kind.USER_UPDATED, actor=principal.user, about=user, data=changes.data(["is_active"]))
+
+
+@transaction.atomic
+def delete_user(*, principal: Principal, user: User, confirm: str) -> Deletion:
+    """Delete an account with its repositories, one's own or as staff; `confirm` is its username.
+
+    It can do nothing from now on: sessions, streams and links end, tokens are revoked, and its open
+    invites are deleted. Staff can restore it until `purge_at`. Locks all active staff, the teams
+    that the person owns, the person, then the repositories. Errors: 403, 404, 409
+    `invalid_transition` for the last active member of staff, 409 `last_owner`, 422.
+    """
+    principal.check_may_change()
+    principal.check_self_or_staff(user.pk, "account")
+    actor = principal.user
+    check_confirmed(user.username, confirm)
+    _check_staff_remains(user)
+    rules.check_owns_no_team_alone(user)
+    lock(user)
+    deletion = Deletion.begin(user.path, actor)
+    user.repos.all().hide(deletion)
+    now = timezone.now()
+    user.tokens.filter(revoked_at=None).update(revoked_at=now)
+    user.invites.filter(accepted_at=None, deleted_at=None).update(deleted_at=now)
+    user.deletion, user.is_active = deletion, False
+    user.deactivations += 1
+    user.save(update_fields=["deletion", "is_active", "deactivations", *_end_proofs(user)])
+    about, data = Deleted(user, user.event_keys()), deletion.event_data()
+    record(Kind.USER_DELETED, actor=actor, about=about, data=data)
+    return deletion
+
+
+@transaction.atomic
+def restore(*, principal: Principal | None, deletion: Deletion) -> None:
+    """Undo a deletion until its purge begins. `principal` is None at the command line. Locks the
+    owner or the team, then the deletion.
+
+    Errors: 403 `staff_required`, 404 if it was restored or purged meanwhile, 409
+    `invalid_transition` while it is purged, while the owner is deleted too, or if the owner of a
+    fork has another fork of the upstream now.
+    """
+    if principal is not None:
+        principal.check_staff()
+    subject, kind = deletion.subject()
+    owner = getattr(subject, "owner", subject)
+    lock(owner, even_deleted=True)
+    lock(deletion)
+    if deletion.is_purging:
+        raise Conflict("invalid_transition", f"{deletion} is being removed for good.")
+    if owner is not subject and owner.deletion_id is not None:
+        raise Conflict("invalid_transition", f"Restore {owner.path} first.")
+    try:
+        with transaction.atomic():
+            deletion.repos.all().show()
+    except IntegrityError:
+        text = f"{deletion} is a fork, and its owner has another fork of the upstream now."
+        raise Conflict("invalid_transition", text) from None
+    deletion.teams.update(deletion=None)
+    deletion.users.update(deletion=None, is_active=True)
+    deletion.delete()
+    subject.refresh_from_db()
+    record(kind, actor=None if principal is None else principal.user, about=subject)
 
 
 def _end_proofs(user: User) -> list[str]:

@@ -13,7 +13,15 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from apps.accounts import actions
-from apps.accounts.models import PREFIX_LENGTH, TOKEN_PREFIX, ApiToken, Invite, InviteStatus, User
+from apps.accounts.models import (
+    PREFIX_LENGTH,
+    TOKEN_PREFIX,
+    ApiToken,
+    Deletion,
+    Invite,
+    InviteStatus,
+    User,
+)
 from apps.accounts.principal import Principal
 from apps.accounts.rules import TokenStatus, named_user, token_status
 from apps.accounts.serializers import CreateInvite, CreateToken, UpdateInvite
@@ -90,7 +98,19 @@ class UserAdmin(StaffAdmin):
             lambda principal, row: actions.reactivate_user(principal=principal, user=row),
             "The account is open again, with the tokens that it had.",
             "{} is active again.",
-            lambda row: not row.is_active,
+            lambda row: row.deletion_id is None and not row.is_active,
+        ),
+        RowAction(
+            "remove",
+            "Delete",
+            lambda principal, row, confirm: actions.delete_user(
+                principal=principal, user=row, confirm=confirm
+            ),
+            "Gone for everybody at once. It can be restored for 14 days, in the list of deletions.",
+            "{} is deleted.",
+            lambda row: row.deletion_id is None,
+            ends=True,
+            typed=lambda row: row.username,
         ),
     )
 
@@ -105,6 +125,8 @@ class UserAdmin(StaffAdmin):
         actions.update_user(principal=principal, user=row, **values)
 
     def account(self, row: User) -> str:
+        if row.deletion_id is not None:
+            return badge("deleted", False)
         return badge("active", True) if row.is_active else badge("deactivated", False)
 
     def role(self, row: User) -> str:
@@ -339,3 +361,31 @@ class InviteAdmin(StaffAdmin):
     @admin.display(description="accepted by")
     def joined(self, row: Invite) -> str:
         return row_link(row.accepted_by)
+
+
+@admin.register(Deletion)
+class DeletionAdmin(StaffAdmin):
+    """Deleted repositories, teams and accounts, which staff restores until they are purged."""
+
+    group, position = "Record", 2
+    list_display = ("path", "by", "deleted_at", "purge_at")
+    list_select_related = ("deleted_by",)
+    layout = ((None, {"fields": ("path", "by", "deleted_at", "purge_at")}),)
+    row_actions = (
+        RowAction(
+            "restore",
+            "Restore",
+            lambda principal, row: actions.restore(principal=principal, deletion=row),
+            "Everything is there again, at its former address. Tokens and invites of an account "
+            "stay revoked.",
+            "{} is restored.",
+            lambda row: not row.is_purging,
+        ),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return Deletion.objects.filter(purge_at__isnull=False).select_related("deleted_by")
+
+    @admin.display(description="deleted by")
+    def by(self, row: Deletion) -> str:
+        return row_link(row.deleted_by)

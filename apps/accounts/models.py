@@ -10,10 +10,12 @@ import zlib
 from enum import StrEnum
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import models as auth
 from django.core.exceptions import ValidationError
 from django.db import OperationalError, models
 from django.db.models import Q
+from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
 from apps.core.access import Principal
@@ -21,6 +23,7 @@ from apps.core.errors import is_storage_full
 from apps.core.search import begins, uuid_begins
 from apps.core.slugs import USERNAME_MAX, username_problem
 from apps.core.statements import Parameter, Statement
+from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
 from apps.site.models import SiteEvents
 
@@ -30,6 +33,8 @@ PREFIX_LENGTH = len(TOKEN_PREFIX) + 8
 """Characters of a token that are stored and shown."""
 USED_EVERY = dt.timedelta(minutes=1)
 """Least time between two updates of `last_used_at`."""
+KEPT_FOR = dt.timedelta(days=14)
+"""How long a deleted repository, team or account can be restored."""
 DISPLAY_NAME_MAX = 100
 EMAIL_MAX = 254
 KEY_COLUMNS = {"username": "username_key", "display_name": "display_name_key", "email": "email_key"}
@@ -43,6 +48,64 @@ def validate_username(name: str) -> None:
         raise ValidationError(problem)
 
 
+class Deletion(models.Model):
+    """A deleted repository, team or account, with the repositories in its space.
+
+    Staff can restore it until `purge_at`. Then the worker removes it, and this row last.
+    """
+
+    path = models.CharField(max_length=255)
+    """`teams/acme/api`, `teams/acme` or `users/alice`."""
+    deleted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+    )
+    deleted_at = models.DateTimeField()
+    purge_at = models.DateTimeField(null=True, db_index=True)
+    """Null once it is removed: the row of an account stays, without its data, as the author of
+    texts.
+    """
+    is_purging = models.BooleanField(default=False)
+    """Whether the removal has begun, after which nothing can be restored."""
+
+    def __str__(self) -> str:
+        return self.path
+
+    @classmethod
+    def begin(cls, path: str, deleted_by: User) -> Deletion:
+        """Store the deletion of the resource at this path, by this person, now."""
+        now = timezone.now()
+        return cls.objects.create(
+            path=path, deleted_by=deleted_by, deleted_at=now, purge_at=now + KEPT_FOR
+        )
+
+    def subject(self) -> tuple[Any, Kind]:
+        """The deleted row, and the kind of event of its restoration; 404 if it was restored."""
+        if user := self.users.first():
+            return user, Kind.USER_RESTORED
+        if team := self.teams.first():
+            return team, Kind.TEAM_RESTORED
+        return get_object_or_404(self.repos), Kind.REPO_RESTORED
+
+    def event_data(self) -> dict[str, Any]:
+        """The data of the event about it."""
+        return {"path": self.path, "purge_at": self.purge_at and self.purge_at.isoformat()}
+
+
+NOT_GONE = Q(deletion=None)
+"""Repositories, teams and accounts that are not deleted."""
+GONE = Q(deletion__isnull=False)
+
+
+def deletion_field(related_name: str) -> Any:
+    """The column of a repository, a team or an account. It has a partial index, as most have none.
+
+    Rows with a deletion exist only for staff in the admin.
+    """
+    return models.ForeignKey(
+        Deletion, null=True, on_delete=models.PROTECT, related_name=related_name, db_index=False
+    )
+
+
 class Theme(StrEnum):
     """The colours of the pages: the system's setting, or always light or dark."""
 
@@ -53,8 +116,8 @@ class Theme(StrEnum):
 
 class UserQuerySet(models.QuerySet["User"]):
     def visible_to(self, principal: Principal) -> UserQuerySet:
-        """Signed-in people see everybody, deactivated accounts included."""
-        return self if principal.is_signed_in else self.none()
+        """Signed-in people see everybody, deactivated accounts included, but not deleted ones."""
+        return self.filter(NOT_GONE) if principal.is_signed_in else self.none()
 
     def taken(self, names: list[str]) -> set[str]:
         """The usernames among these, in lower case, that are taken."""
@@ -84,7 +147,9 @@ class UserManager(auth.UserManager["User"]):
 
 
 class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
-    """An account. It is never deleted, only deactivated, so that content keeps its author."""
+    """An account. The row of a deleted one loses its data and stays, so that content keeps an
+    author (docs/deletion.md).
+    """
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     username = models.CharField(
@@ -117,6 +182,7 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     )
     has_shortcuts = models.BooleanField(default=True, db_default=True)
     """Whether the pages have keyboard shortcuts of a single key."""
+    deletion = deletion_field("users")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     objects = UserManager.from_queryset(UserQuerySet)()
@@ -135,6 +201,7 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
         ]
         indexes = [
             models.Index(fields=["id"], condition=Q(is_staff=True), name="user_is_staff"),
+            models.Index(fields=["deletion"], condition=GONE, name="user_gone"),
             # PostgreSQL needs this operator class to find values by their beginning.
             models.Index(
                 fields=["email_key"], name="user_by_email", opclasses=["varchar_pattern_ops"]

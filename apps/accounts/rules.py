@@ -13,11 +13,19 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.utils import timezone
 
-from apps.accounts.models import ApiToken, Invite, InviteStatus, User, validate_username
+from apps.accounts.models import (
+    NOT_GONE,
+    ApiToken,
+    Invite,
+    InviteStatus,
+    User,
+    validate_username,
+)
 from apps.accounts.principal import Principal
 from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from apps.core.json import quoted
+from apps.core.locks import lock
 from apps.site.models import InviteCreators, SiteSettings
 
 
@@ -52,7 +60,7 @@ def token_status(token: ApiToken) -> TokenStatus:
 
 def named_user(username: str) -> User:
     """The person with this username, ignoring case, in a body or command; 422 `user_not_found`."""
-    user = User.objects.filter(username_key=username.lower()).first()
+    user = User.objects.filter(NOT_GONE, username_key=username.lower()).first()
     if user is None:
         raise Invalid("user_not_found", f"There is no user {quoted(username)}.")
     return user
@@ -161,3 +169,28 @@ def check_may_join(settings: SiteSettings, invite: Invite | None, email: str) ->
 def already_accepted() -> Conflict:
     """409 for an invite that has already been accepted."""
     return Conflict("invite_already_accepted", "This invite has already been accepted.")
+
+
+def check_confirmed(name: str, confirm: str) -> None:
+    """422 unless somebody who deletes something has typed its name."""
+    if confirm != name:
+        raise Invalid("validation_failed", f"confirm: Type {name} to delete it.")
+
+
+def check_owns_no_team_alone(user: User) -> None:
+    """409 `last_owner` with the teams that would be left without an active owner. Locks the teams
+    that the person owns.
+    """
+    alone = []
+    owned = user.memberships.filter(role="owner", team__deletion=None).select_related("team")
+    for member in owned.order_by("team"):
+        lock(member.team)
+        others = member.team.members.filter(role="owner", user__is_active=True)
+        if not others.exclude(user=user).exists():
+            alone.append(member.team.slug)
+    if alone:
+        raise Conflict(
+            "last_owner",
+            f"{user} is the last owner of {', '.join(alone)}. Make somebody else an owner first, "
+            "or delete the team.",
+        )

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from apps.accounts.models import User
+from apps.accounts.models import NOT_GONE, User
 from apps.accounts.principal import Principal
 from apps.core.lookup import get_or_missing
 from apps.events.models import Key
@@ -14,7 +14,8 @@ from apps.events.models import Key
 
 class UserEventScope:
     def key(self, principal: Principal, text: str) -> Key:
-        user = get_or_missing(User.objects.only("pk"), "user", username_key=text.lower())
+        people = User.objects.filter(NOT_GONE).only("pk")
+        user = get_or_missing(people, "user", username_key=text.lower())
         return Key("actor_id", user.pk)
 
     def texts(self, ids: set[int]) -> dict[int, str]:

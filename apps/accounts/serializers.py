@@ -8,10 +8,19 @@ from django.core.validators import validate_email
 from rest_framework import serializers
 from rest_framework.fields import empty
 
-from apps.accounts.models import DISPLAY_NAME_MAX, EMAIL_MAX, ApiToken, Invite, InviteStatus, User
+from apps.accounts.models import (
+    DISPLAY_NAME_MAX,
+    EMAIL_MAX,
+    ApiToken,
+    Deletion,
+    Invite,
+    InviteStatus,
+    User,
+)
 from apps.accounts.rules import TokenStatus, display_name_problem, token_status
 from apps.core.controls import NO_CONTROLS
 from apps.core.durations import EXPECTED, FORM, parse_future
+from apps.core.query import QuerySerializer, TextParameter
 from apps.core.serializers import (
     NameField,
     RecordSerializer,
@@ -115,6 +124,27 @@ def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
     if viewer.is_staff or viewer.pk == user.pk:
         record["email"] = user.email
     return record
+
+
+class ConfirmQuery(QuerySerializer):
+    confirm = TextParameter()
+
+
+class DeletionRecord(RecordSerializer):
+    path = serializers.CharField()
+    deleted_by_username = serializers.CharField()
+    deleted_at = TimestampField()
+    purge_at = TimestampField()
+
+
+def deletion_record(deletion: Deletion) -> dict[str, Any]:
+    """The record of a deletion."""
+    return {
+        "path": deletion.path,
+        "deleted_by_username": deletion.deleted_by.username,
+        "deleted_at": deletion.deleted_at,
+        "purge_at": deletion.purge_at,
+    }
 
 
 WORD = r"[!#-'*+/-9=?A-Z^-~-]+"

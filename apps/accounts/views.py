@@ -10,18 +10,21 @@ from rest_framework.response import Response
 
 from apps.accounts import actions, queries
 from apps.accounts.filters import InviteFilterSet, TokenFilterSet, UserFilterSet
-from apps.accounts.models import ApiToken, Invite, User
+from apps.accounts.models import NOT_GONE, ApiToken, Invite, User
 from apps.accounts.principal import Principal
 from apps.accounts.rules import named_user
 from apps.accounts.serializers import (
+    ConfirmQuery,
     CreateInvite,
     CreateToken,
+    DeletionRecord,
     InviteRecord,
     NewTokenRecord,
     TokenRecord,
     UpdateInvite,
     UpdateSelf,
     UserRecord,
+    deletion_record,
     invite_record,
     token_record,
     user_record,
@@ -143,7 +146,8 @@ class UserViewSet(ApiViewSet):
 
     def load_objects(self) -> None:
         if "username" in self.kwargs:
-            self.user = get_or_missing(User, "user", username_key=self.kwargs["username"])
+            people = User.objects.filter(NOT_GONE)
+            self.user = get_or_missing(people, "user", username_key=self.kwargs["username"])
 
     @operation(Level.NONE, response=UserRecord)
     def list(self) -> Response:
@@ -174,6 +178,37 @@ class UserViewSet(ApiViewSet):
         user = self.principal.user
         actions.update_user(principal=self.principal, user=user, **self.validated_data)
         return user_record(user, user, self.base_url)
+
+    @own.mapping.delete
+    @operation(
+        Level.NONE,
+        query=ConfirmQuery,
+        response=DeletionRecord,
+        status=202,
+        errors=("invalid_transition", "last_owner"),
+    )
+    def delete_own(self) -> dict[str, Any]:
+        """Delete the caller's account and their own repositories.
+
+        `confirm` is the username. Nobody can use the account any more, and its tokens are revoked.
+        Staff can restore it until `purge_at`. Then texts, reviews and events stay without a name.
+        """
+        return self.deleted(self.principal.user)
+
+    @operation(
+        Level.STAFF,
+        query=ConfirmQuery,
+        response=DeletionRecord,
+        status=202,
+        errors=("invalid_transition", "last_owner"),
+    )
+    def destroy(self) -> dict[str, Any]:
+        """Delete a person's account, as `DELETE /users/self` does."""
+        return self.deleted(self.user)
+
+    def deleted(self, user: User) -> dict[str, Any]:
+        deletion = actions.delete_user(principal=self.principal, user=user, **self.validated_query)
+        return deletion_record(deletion)
 
     @action(detail=True, methods=["get"])
     @operation(Level.NONE, response=ActivityRecord)

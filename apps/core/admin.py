@@ -203,6 +203,8 @@ class RowAction:
     offered: Callable[[Any], bool] = lambda row: True
     ends: bool = False
     """Whether it deletes the row, or cannot be undone."""
+    typed: Callable[[Any], str] | None = None
+    """The text that has to be typed to confirm it, which `act` gets as `confirm` and checks."""
 
 
 class StaffAdmin(ModelAdminOfAny):
@@ -380,6 +382,7 @@ class StaffAdmin(ModelAdminOfAny):
             "title": f"{action.label}: {row}",
             "row": row,
             "row_action": action,
+            "typed": action.typed(row) if action.typed else "",
             "list": self.address("changelist"),
             "back": self.address("change", pk),
         }
@@ -394,8 +397,9 @@ class StaffAdmin(ModelAdminOfAny):
 
     def _act(self, request: HttpRequest, row: Any, action: RowAction) -> HttpResponse:
         row_name, back = str(row), self.address("change", row.pk)
+        typed = {"confirm": request.POST.get("confirm", "")} if action.typed else {}
         try:
-            action.act(principal=cast("SiteRequest", request).principal, row=row)
+            action.act(principal=cast("SiteRequest", request).principal, row=row, **typed)
         except (ApiError, OperationalError) as refused:
             messages.error(request, cast("ApiError", as_api_error(refused)).detail)
             return HttpResponseRedirect(back)

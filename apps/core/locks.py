@@ -18,8 +18,9 @@ SHORT_WAIT = 25
 """Milliseconds in which a short write of another transaction ends."""
 
 
-def lock(row: Model) -> None:
-    """Lock the row until the caller's transaction ends, and reload it. 404 if it was deleted.
+def lock(row: Model, *, even_deleted: bool = False) -> None:
+    """Lock the row until the caller's transaction ends, and reload it. 404 if it was deleted; with
+    `even_deleted`, only if nobody can restore it.
 
     Related objects of the row stay loaded. On SQLite the transaction itself is the lock (`BEGIN
     IMMEDIATE`). On PostgreSQL the lock is `FOR NO KEY UPDATE`, under which others may write rows
@@ -29,7 +30,8 @@ def lock(row: Model) -> None:
     if not connection.in_atomic_block:
         raise TransactionManagementError("A lock ends with its transaction; there is none.")
     current = _locking_select(type(row)).first(pk=row.pk)
-    if current is None:
+    is_deleted = getattr(current, "deletion_id", None) is not None and not even_deleted
+    if current is None or is_deleted:
         raise NotFound("not_found", "This has since been deleted.")
     deferred = row.get_deferred_fields()
     for field in row._meta.concrete_fields:

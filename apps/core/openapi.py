@@ -367,6 +367,7 @@ VERBS = {
     "destroy": "delete",
 }
 """By the names of DRF for methods of viewsets."""
+SELF_VERBS = {"GET": "get", "PUT": "update", "DELETE": "delete"}
 WHOLE = re.compile(r"(check|suggest|tail)-(.+)")
 """Paths that begin with a verb."""
 EXCEPTIONS = {
@@ -406,7 +407,7 @@ def split_verb(method: str, parts: list[str], action: str) -> tuple[str, list[st
     """The verb, and the nouns; a noun is singular if the path names one of them."""
     verb = VERBS.get(action)
     if parts[-1] == "self":
-        return f"{'get' if method == 'GET' else 'update'}_own", singulars([*parts[:-1], "{one}"])
+        return f"{SELF_VERBS[method]}_own", singulars([*parts[:-1], "{one}"])
     if verb is None and method == "GET":
         return "get", singulars(parts)
     if verb is None:

@@ -13,6 +13,8 @@ from django.urls.converters import IntConverter, StringConverter, UUIDConverter
 PREFIX = "/api/v1"
 """Path of the API."""
 RESERVED = frozenset({"self", "new"})
+PLACEHOLDER = "deleted-account-"
+"""The beginning of the usernames of deleted accounts, which nobody else may have."""
 USERNAME = re.compile(r"[A-Za-z0-9]+(?:[-_.][A-Za-z0-9]+)*")
 TEAM_SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
 REPO_SLUG = re.compile(r"[a-z0-9._-]+")
@@ -29,6 +31,8 @@ def username_problem(name: str) -> str | None:
             f"A username has 1 to {USERNAME_MAX} letters or digits, "
             "with single '-', '_' or '.' between them."
         )
+    if name.lower().startswith(PLACEHOLDER):
+        return f'Names that begin with "{PLACEHOLDER}" are reserved.'
     return _reserved(name)
 
 

@@ -51,7 +51,8 @@ CHECK_SECONDS = 60.0
 CLOSES_PER_SECOND = 2000
 """Rate at which a stopping server closes streams, so that not all clients reconnect at once."""
 PERSON_KINDS = ("member-", "token-", "user-")
-RESOURCE_KINDS = {Kind.REPO_UPDATED, Kind.TEAM_UPDATED}
+DELETIONS = {Kind.REPO_DELETED, Kind.TEAM_DELETED, Kind.USER_DELETED}
+RESOURCE_KINDS = {Kind.REPO_UPDATED, Kind.TEAM_UPDATED, *DELETIONS}
 """The kinds of events that can end somebody's access."""
 
 Result = TypeVar("Result")
@@ -142,6 +143,8 @@ class Subscriber:
 
     def may_lose_access_by(self, event: EventRow) -> bool:
         """Whether an event that `can_end_access` may have ended access of this subscriber."""
+        if event.kind in DELETIONS:
+            return True
         user = self.selection.principal.user
         if event.kind.startswith(PERSON_KINDS):
             return event.private_to == user.pk or event.target.get("username") == user.username

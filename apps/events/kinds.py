@@ -29,6 +29,8 @@ class Kind(DescribedKind):
 
     TEAM_CREATED = "team-created", "created the team", "created the team {team}"
     TEAM_UPDATED = "team-updated", "changed the team", "changed the team {team}: {changed}"
+    TEAM_DELETED = "team-deleted", "deleted a team", "deleted the team {path}"
+    TEAM_RESTORED = "team-restored", "restored a team", "restored the team {team}"
     MEMBER_ADDED = (
         "member-added",
         "added a member to the team",
@@ -49,6 +51,16 @@ class Kind(DescribedKind):
         "repo-updated",
         "changed the repository",
         "changed the repository {repo}: {changed}",
+    )
+    REPO_DELETED = (
+        "repo-deleted",
+        "deleted a repository",
+        "deleted the repository {path}",
+    )
+    REPO_RESTORED = (
+        "repo-restored",
+        "restored a repository",
+        "restored the repository {repo}",
     )
     FORK_CREATED = "fork-created", "forked the repository", "made the fork {repo}"
     FORK_FAILED = (
@@ -140,6 +152,8 @@ class Kind(DescribedKind):
         "deactivated an account",
         "deactivated the account of {person}",
     )
+    USER_DELETED = "user-deleted", "deleted an account", "deleted the account of {person}"
+    USER_RESTORED = "user-restored", "restored an account", "restored the account of {person}"
     INVITE_CREATED = "invite-created", "invited somebody", "invited somebody"
     INVITE_UPDATED = "invite-updated", "changed an invite", "changed an invite"
     INVITE_ACCEPTED = "invite-accepted", "accepted an invite", "accepted an invite"

@@ -11,7 +11,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -62,10 +62,23 @@ class EventScopeType(Protocol):
         ...
 
 
+class RepoScopeType(EventScopeType, Protocol):
+    """The form `repo`."""
+
+    def gone(self) -> QuerySet[Any, Any]:
+        """The ids of deleted repositories, as a queryset for a subquery."""
+        ...
+
+
 def event_scope_type(name: str) -> EventScopeType:
     """The instance of the class that `settings.EVENT_SCOPES` names for this form."""
     scope_type: EventScopeType = import_string(settings.EVENT_SCOPES[name])()
     return scope_type
+
+
+def gone_repos() -> QuerySet[Any, Any]:
+    """The ids of deleted repositories. Lists of a team leave out the events of these."""
+    return cast("RepoScopeType", event_scope_type("repo")).gone()
 
 
 class EventRow(NamedTuple):

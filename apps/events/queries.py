@@ -19,12 +19,14 @@ from apps.events.models import (
     Ping,
     PingQuerySet,
     event_scope_type,
+    gone_repos,
 )
 
 NEWEST = """SELECT id FROM (
-    SELECT id FROM events_event WHERE {} = %s AND id < %s ORDER BY id DESC LIMIT %s
+    SELECT id FROM events_event WHERE {} = %s AND id < %s
+    AND (repo_id IS NULL OR repo_id NOT IN ({})) ORDER BY id DESC LIMIT %s
 ) AS newest"""
-"""Selects the newest ids of one key, along its index."""
+"""Selects the newest ids of one key, along its index, without those of deleted repositories."""
 
 
 class PingRow(NamedTuple):
@@ -65,7 +67,8 @@ def newest_events(keys: Iterable[Key], *, before: int, size: int) -> list[EventR
     distinct = [*dict.fromkeys(keys)]
     if not distinct:
         return []
-    text = " UNION ".join(NEWEST.format(key.column) for key in distinct)
+    gone = str(gone_repos().query)  # it has no parameters
+    text = " UNION ".join(NEWEST.format(key.column, gone) for key in distinct)
     parameters = [value for key in distinct for value in (key.value, before, size)]
     events = Event.objects.filter(pk__in=RawSQL(text, parameters))  # noqa: S611 - columns of ours
     return events.order_by("-id")[:size].rows()

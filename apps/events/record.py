@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.core import metrics
@@ -21,6 +22,9 @@ from apps.events.models import Event, Ping, PingMail
 ORDER_LOCK = int.from_bytes(b"ghevents")
 BATCH_SIZE = 500
 """Maximum number of events that one statement writes."""
+
+NAMING = ("username", "path", "scope")
+"""Keys of targets and data whose values name an account."""
 
 ADD_COUNT = """
     INSERT INTO events_activitycount AS stored (actor_id, date, repo_id, kind, team_id, count)
@@ -64,6 +68,26 @@ class Recorded(Protocol):
     def event_target(self) -> Target: ...
 
     def event_title(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """The subject of an event that deletes it: it has no page, and people who can no longer read it
+    get the event by `keys`.
+    """
+
+    subject: Recorded
+    keys: Keys
+
+    def event_keys(self) -> Keys:
+        return self.keys
+
+    def event_target(self) -> Target:
+        target = self.subject.event_target()
+        return Target(target.kind, target.ident)
+
+    def event_title(self) -> None:
+        return None
 
 
 class Recipient(Protocol):
@@ -187,3 +211,32 @@ def _take_order_lock() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor, metrics.event_lock_seconds.timed():
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [ORDER_LOCK])
+
+
+def rename_person(name: str, placeholder: str) -> None:
+    """Replace a username in the log, and remove the display names that it had. Reads the whole log:
+    no index finds a name in the data of an event.
+    """
+    names = {f"{kind}{name}": f"{kind}{placeholder}" for kind in ("", "users/", "user:")}
+    named = Q(target__username=name) | Q(data__username=name) | Q(data__scope=f"user:{name}")
+    rows, last = Event.objects.filter(named).order_by("pk"), 0
+    while batch := list(rows.filter(pk__gt=last)[:BATCH_SIZE]):
+        last = batch[-1].pk
+        for event in batch:
+            event.target, event.data = _renamed(event.target, names), _renamed(event.data, names)
+            for suffix in ("web_suffix", "api_suffix"):
+                folder, _, end = (getattr(event, suffix) or "").rpartition("/")
+                if end == name:
+                    setattr(event, suffix, f"{folder}/{placeholder}")
+        Event.objects.bulk_update(batch, ["target", "data", "web_suffix", "api_suffix"])
+
+
+def _renamed(value: Any, names: dict[str, str]) -> Any:
+    """An event's target or data with these names replaced, and without display names."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: names.get(inner, inner) if key in NAMING else _renamed(inner, names)
+        for key, inner in value.items()
+        if key != "display_name"
+    }

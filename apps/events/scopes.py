@@ -19,7 +19,15 @@ from apps.core.access import Principal
 from apps.core.errors import Forbidden, Invalid
 from apps.core.json import quoted
 from apps.core.statements import Parameter, Statement, padded, parameters
-from apps.events.models import PINGED, Event, EventQuerySet, EventRow, Key, event_scope_type
+from apps.events.models import (
+    PINGED,
+    Event,
+    EventQuerySet,
+    EventRow,
+    Key,
+    event_scope_type,
+    gone_repos,
+)
 
 FORMS = (
     "Known: self, inbox, site, user:<username>, team:<team_slug>, repo:teams/<team>/<repo>, "
@@ -119,6 +127,7 @@ def _between(
 ) -> EventQuerySet:
     """The events of this key with `after` < id < `before`, of these kinds or of all, in order."""
     rows = Event.objects.of(key).filter(id__gt=after, id__lt=before)
+    rows = rows.exclude(repo_id__in=gone_repos()) if key.column == "team_id" else rows
     rows = rows.filter(kind__in=kinds) if kinds else rows
     return rows.order_by(f"-{key.order}" if newest_first else key.order)
 

@@ -20,6 +20,7 @@ SENTENCES = {kind: kind.sentence for kind in Kind}
 OF_ONESELF = {
     Kind.MEMBER_REMOVED: "left the team {team}",
     Kind.USER_UPDATED: "changed their account: {changed}",
+    Kind.USER_DELETED: "deleted their account",
 }
 """The sentences if the actor is also the person whom the event is about."""
 BY_SOMEBODY_ELSE = {Kind.USER_JOINED: "added the account of {person}"}
@@ -132,5 +133,6 @@ PARTS: dict[str, Callable[[Record, str], Any]] = {
     "after": of_data("after"),
     "name": lambda record, _base: record["data"].get("name", SOMETHING),
     "scope": of_data("scope", plain=False),
+    "path": of_data("path", plain=False),
 }
 """The parts of sentences, each made from the event's record and the base of its links."""

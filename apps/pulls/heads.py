@@ -116,7 +116,12 @@ def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo,
     names = [move.name for move in moves if move.is_branch]
     pulls = Pull.objects.filter(IS_ACTIVE, source_repo=fork, source_branch__in=names)
     people = ("repo__owner_team", "repo__owner_user")
-    elsewhere = pulls.exclude(repo=fork).select_related(*people).order_by("repo_id", "number")
+    elsewhere = (
+        pulls.exclude(repo=fork)
+        .filter(repo__deletion=None)
+        .select_related(*people)
+        .order_by("repo_id", "number")
+    )
     for _, group in groupby(elsewhere, key=lambda pull: pull.repo_id):
         of_target = list(group)
         target = of_target[0].repo

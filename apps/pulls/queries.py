@@ -229,6 +229,7 @@ COLUMNS = (
     "thread__created_by__username",
     "repo__slug",
     "repo__visibility",
+    "repo__deletion",
     "repo__owner_team",
     "repo__owner_user",
     "repo__owner_team__slug",

@@ -8,7 +8,7 @@ from typing import Any
 from django.http import Http404
 
 from apps.accounts.access import ResourceAccess, UserAccess, access_to_user, open_user
-from apps.accounts.models import User
+from apps.accounts.models import NOT_GONE, User
 from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core.access import Level
 from apps.core.errors import ApiError, Conflict, Forbidden
@@ -33,19 +33,21 @@ from apps.teams.models import Team
 OF_TEAM = Statement(
     lambda: annotate_role(
         Repo.objects.filter(
-            owner_team__slug=Parameter("owner"), slug=Parameter("slug")
+            NOT_GONE, owner_team__slug=Parameter("owner"), slug=Parameter("slug")
         ).select_related("owner_team"),
         "owner_team__members",
     )
 )
 OF_USER = Statement(
     lambda: Repo.objects.filter(
-        owner_user__username_key=Parameter("owner"), slug=Parameter("slug")
+        NOT_GONE, owner_user__username_key=Parameter("owner"), slug=Parameter("slug")
     ).select_related("owner_user")
 )
 BY_ID = Statement(
     lambda: annotate_role(
-        Repo.objects.filter(pk=Parameter("pk")).select_related("owner_team", "owner_user"),
+        Repo.objects.filter(NOT_GONE, pk=Parameter("pk")).select_related(
+            "owner_team", "owner_user"
+        ),
         "owner_team__members",
     )
 )
@@ -119,6 +121,8 @@ class RepoAccess(ResourceAccess):
 
 def level_on(principal: Principal, repo: Repo, role: str | None) -> Level:
     """The level of a principal with this role in the team, like `RepoQuerySet.visible_to`."""
+    if repo.deletion_id is not None:
+        return Level.NONE
     owns = repo.owner_user_id is not None and repo.owner_user_id == principal.person_id
     owned = principal.bounded(Level.OWNER) if owns else team_level(principal, role)
     return _or_by_visibility(principal, repo, owned)
@@ -218,7 +222,7 @@ def _by_present_names(principal: Principal, path: str, slug: str) -> tuple[Repo,
 def _by_former_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
     """The repository by a former slug of its own or of its team, and the caller's level."""
     space = _find_space(principal, path)
-    repos = space.owner.repos
+    repos = space.owner.repos.filter(NOT_GONE)
     # Both are always asked for, for the same reason as in `open_repo`.
     present, moved = repos.filter(slug=slug).first(), repos.filter(former_slugs__slug=slug).first()
     repo = present or moved

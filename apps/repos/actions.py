@@ -16,8 +16,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import Deletion, User
 from apps.accounts.principal import Principal
+from apps.accounts.rules import check_confirmed
 from apps.core.access import Level
 from apps.core.availability import REPO_SLUGS
 from apps.core.changes import ChangeReport, differing, given, set_changed
@@ -25,7 +26,7 @@ from apps.core.errors import ApiError, Conflict, Invalid, unavailable
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
-from apps.events.record import record
+from apps.events.record import Deleted, Keys, record
 from apps.git.repo import GitRepo
 from apps.git.store import bytes_in
 from apps.repos import rules
@@ -76,11 +77,13 @@ def create_repo(
 ) -> Repo:
     """Create a repository, its row and its empty folder, in a space with write access.
 
-    Errors: those of `check_open` and `require_change`, 409 `slug_taken`. The folder is created
-    inside the transaction. If the commit fails, an empty folder is left, which the worker removes.
+    Locks the owner. Errors: those of `check_open` and `require_change`, 409 `slug_taken`. The
+    folder is created inside the transaction. If the commit fails, an empty folder is left, which
+    the worker removes.
     """
     access.check_open(writing=True)
     access.require_change(Level.WRITE)
+    lock(access.owner)  # it may not be deleted in the meantime
     with _unique_or(_slug_taken(slug)):
         repo = access.owner.repos.create(
             name=name, slug=slug, description=description, visibility=visibility
@@ -134,6 +137,27 @@ def update_repo(
         record(Kind.REPO_UPDATED, actor=access.user, about=fork, data=hidden.data(["visibility"]))
 
 
+@transaction.atomic
+def delete_repo(*, access: RepoAccess, confirm: str) -> Deletion:
+    """Delete a repository, also an archived one, for its admins. `confirm` is its `full_name`.
+
+    It is gone for everybody at once. Staff can restore it until the deletion's `purge_at`. Its
+    address stays reserved until it is purged. Locks it. Errors: 401, 403, 404, 422.
+    """
+    access.principal.check_may_change()
+    access.require(Level.ADMIN)
+    access.check_open(writing=True)
+    repo = access.repo
+    check_confirmed(repo.full_name, confirm)
+    lock(repo)
+    deletion = Deletion.begin(repo.path, access.user)
+    Repo.objects.filter(pk=repo.pk).hide(deletion)
+    keys = Keys(team=repo.owner_team_id, private_to=repo.owner_user_id)
+    about, data = Deleted(repo, keys), deletion.event_data()
+    record(Kind.REPO_DELETED, actor=access.user, about=about, data=data)
+    return deletion
+
+
 def _check_accepts(access: RepoAccess, changed: list[str], is_archived: bool | None) -> None:
     """403 if the owner is inactive, 409 `repo_archived` if the repository is archived.
 
@@ -161,7 +185,8 @@ def _save(repo: Repo, values: dict[str, Any]) -> None:
 
 
 def _slug_taken(slug: str) -> Conflict:
-    return Conflict("slug_taken", f'The repository slug "{slug}" is taken here.')
+    text = f'The repository slug "{slug}" is taken here, perhaps by one that was deleted recently.'
+    return Conflict("slug_taken", text)
 
 
 @final_transaction
@@ -183,11 +208,12 @@ def create_fork(*, access: RepoAccess, into: OwnerAccess) -> Fork:
 
 @transaction.atomic
 def complete_fork(*, actor: User, fork: Fork, token: uuid.UUID, copied: GitRepo) -> bool:
-    """Turn a finished copy into a repository. Locks the upstream, then the fork.
+    """Turn a finished copy into a repository. Locks its owner, the upstream, then the fork.
 
     Returns False if the lease is lost: another worker has the fork. Errors: 403 if the creator may
     no longer read the upstream or write to the owner's space, 422 for an inactive account.
     """
+    lock(fork.owner)
     lock(fork.upstream)
     lock(fork)
     if not fork.is_held(token):
@@ -380,7 +406,7 @@ def _check_visibility(repo: Repo, visibility: str) -> None:
     """422 for a fork that would become more visible than its upstream. Locks the upstream."""
     if RANK[visibility] <= RANK[repo.visibility] or repo.upstream is None:
         return
-    lock(repo.upstream)
+    lock(repo.upstream, even_deleted=True)
     if RANK[visibility] > RANK[repo.upstream.visibility]:
         text = "A fork may not be more visible than its upstream"
         raise Invalid("validation_failed", f"visibility: {text}: {repo.upstream.visibility}.")
@@ -399,7 +425,7 @@ def _lock_with_forks(access: RepoAccess, visibility: str | None) -> list[Repo]:
     for _ in range(TRIES):
         point = transaction.savepoint()
         for fork in forks:
-            lock(fork)
+            lock(fork, even_deleted=True)
         repo = access.repo
         lock(repo)
         if visibility is None or RANK[visibility] >= RANK[repo.visibility]:

@@ -55,6 +55,10 @@ def archive(principal: Principal, row: Repo, *, is_archived: bool) -> None:
     actions.update_repo(access=access_to(principal, row), is_archived=is_archived)
 
 
+def delete(principal: Principal, row: Repo, confirm: str) -> None:
+    actions.delete_repo(access=access_to(principal, row), confirm=confirm)
+
+
 class ChangeRepo(ActionForm):
     default_branch = forms.CharField(
         max_length=255, help_text="The branch that a clone checks out. It has to exist."
@@ -96,7 +100,7 @@ class RepoAdmin(StaffAdmin):
             partial(archive, is_archived=True),
             "Everybody who can read it still can, but nobody can change it or push to it.",
             "{} is archived.",
-            lambda row: not row.is_archived,
+            lambda row: row.deletion_id is None and not row.is_archived,
         ),
         RowAction(
             "unarchive",
@@ -104,7 +108,17 @@ class RepoAdmin(StaffAdmin):
             partial(archive, is_archived=False),
             "It can be changed and pushed to again.",
             "{} is open again.",
-            lambda row: row.is_archived,
+            lambda row: row.deletion_id is None and row.is_archived,
+        ),
+        RowAction(
+            "remove",
+            "Delete",
+            delete,
+            "Gone for everybody at once. It can be restored for 14 days, in the list of deletions.",
+            "{} is deleted.",
+            lambda row: row.deletion_id is None,
+            ends=True,
+            typed=lambda row: row.full_name,
         ),
     )
 
@@ -122,6 +136,8 @@ class RepoAdmin(StaffAdmin):
 
     @admin.display(description="state")
     def state(self, row: Repo) -> str:
+        if row.deletion_id is not None:
+            return badge("deleted", False)
         return badge("archived", False) if row.is_archived else badge("open", True)
 
     @admin.display(description="last push")

@@ -17,6 +17,7 @@ from django.db.models import F
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from apps.accounts.models import NOT_GONE
 from apps.core.errors import ApiError
 from apps.git import store
 from apps.git.refs import begins_like_full_name
@@ -103,8 +104,10 @@ def others_go_on(repo: Repo, complaint: str) -> Iterator[None]:
 
 
 def settle_journals(on_done: OnDone = ignore) -> bool:
-    """Settle all repositories whose journal has steps, even if these are of pushes in progress."""
-    for repo in Repo.objects.filter(journal__isnull=False).distinct():
+    """Settle all repositories whose journal has steps, even if these are of pushes in progress.
+    Those of deleted repositories wait until they are restored or purged.
+    """
+    for repo in Repo.objects.filter(NOT_GONE, journal__isnull=False).distinct():
         with others_go_on(repo, "The journal of %s could not be settled"):
             repo.git.remove_quarantines()  # left by a killed server
             if moves := reconcile(repo=repo, believing=False):
@@ -114,7 +117,7 @@ def settle_journals(on_done: OnDone = ignore) -> bool:
 
 def point_heads(on_done: OnDone = ignore) -> bool:
     """Point HEAD to the default branch of all repositories that are marked with `head_due`."""
-    for repo in Repo.objects.filter(HEAD_DUE):
+    for repo in Repo.objects.filter(HEAD_DUE, NOT_GONE):
         with others_go_on(repo, "HEAD of %s could not be set"):
             point_head(repo)
             on_done(f"{repo.uuid}: HEAD is {repo.default_branch}")

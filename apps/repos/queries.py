@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import F, Q, QuerySet
 
-from apps.accounts.models import User
+from apps.accounts.models import NOT_GONE, User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.statements import Parameter, Statement
@@ -30,7 +30,8 @@ from apps.teams.queries import list_teams
 
 def _all_of(owner: str) -> Statement:
     def rows() -> QuerySet[Any, Any]:
-        return Repo.objects.filter(**{owner: Parameter("owner")}).order_by("slug").rows()
+        own = Repo.objects.filter(NOT_GONE, **{owner: Parameter("owner")})
+        return own.order_by("slug").rows()
 
     return Statement(rows, RepoRow)
 
@@ -46,7 +47,7 @@ def list_repos(space: OwnerAccess, *, to_filter: bool = False) -> Any:
     owner: Team | User = space.owner
     if space.level is not Level.NONE and not to_filter:
         return ALL_OF[type(owner)].of(owner=owner.pk)
-    rows = owner.repos.order_by("slug")
+    rows = owner.repos.filter(NOT_GONE).order_by("slug")
     if space.level is Level.NONE:
         rows = rows & Repo.objects.visible_to(space.principal)
     return rows.rows()
@@ -70,7 +71,8 @@ def newest_branches(repo: Repo, most: int) -> list[str]:
 def list_own_repos(principal: Principal) -> RepoQuerySet:
     """The repositories of a person and of their teams, most recently pushed first."""
     teams = Team.objects.visible_to(principal).values("pk")
-    rows = Repo.objects.filter(Q(owner_user=principal.user.pk) | Q(owner_team__in=teams))
+    own = Q(owner_user=principal.user.pk) | Q(owner_team__in=teams)
+    rows = Repo.objects.filter(own, NOT_GONE)
     return _by_last_push(rows)
 
 

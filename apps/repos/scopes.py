@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from apps.accounts.models import NOT_GONE
 from apps.accounts.principal import Principal
 from apps.core.statements import Statement, padded, parameters
 from apps.events.models import Key
@@ -28,7 +29,7 @@ def readable_repo(principal: Principal, text: str) -> Repo:
 @cache
 def _paths(count: int) -> Statement:
     named: dict[str, Any] = {"pk__in": parameters("ids", count)}
-    rows = Repo.objects.filter(**named)
+    rows = Repo.objects.filter(NOT_GONE, **named)
     return Statement(lambda: rows.values_list(*RepoPath.columns()), RepoPath)
 
 
@@ -43,3 +44,6 @@ class RepoEventScope:
 
     def readable(self, principal: Principal) -> QuerySet[Any, Any]:
         return Repo.objects.visible_to(principal).values("pk")
+
+    def gone(self) -> QuerySet[Any, Any]:
+        return Repo.objects.gone().values("pk")

@@ -13,6 +13,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
+from apps.accounts.models import NOT_GONE
 from apps.core.locks import lock
 from apps.git.cache import GitFacts
 from apps.git.repo import GitRepo
@@ -106,7 +107,7 @@ def fill_all_tips(on_done: OnDone = lambda _: None) -> bool:
     not block the others.
     """
     unread = Ref.objects.filter(UNREAD).order_by().values("repo")
-    for repo in Repo.objects.filter(pk__in=unread).order_by("?")[:MOST_REPOS]:
+    for repo in Repo.objects.filter(NOT_GONE, pk__in=unread).order_by("?")[:MOST_REPOS]:
         try:
             filled = fill_tips(repo)
         except Exception:  # does not block the other repositories

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from apps.accounts.access import access_to_user
 from apps.accounts.principal import Principal
 from apps.accounts.rules import named_user
+from apps.accounts.serializers import ConfirmQuery, DeletionRecord, deletion_record
 from apps.core.access import Level
 from apps.core.availability import REPO_SLUGS, Availability, SlugQuery
 from apps.core.errors import Forbidden
@@ -103,6 +104,16 @@ class RepoViewSet(OwnerScoped, RepoScoped):
         """
         actions.update_repo(access=self.access, **self.validated_data)
         return self.record()
+
+    @operation(Level.ADMIN, query=ConfirmQuery, response=DeletionRecord, status=202)
+    def destroy(self) -> dict[str, Any]:
+        """Delete a repository with everything in it, also an archived one.
+
+        `confirm` is its owner and slug, such as `acme/api`. It is gone at once for everybody. Staff
+        can restore it until `purge_at`; its address is reserved until then.
+        """
+        deletion = actions.delete_repo(access=self.access, **self.validated_query)
+        return deletion_record(deletion)
 
     def record(self) -> dict[str, Any]:
         owner, level = self.repo.owner.path, self.access.level

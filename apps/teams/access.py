@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import F, FilteredRelation, Q, QuerySet
 
 from apps.accounts.access import ResourceAccess
+from apps.accounts.models import NOT_GONE
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import Forbidden
@@ -16,7 +17,9 @@ from apps.core.statements import Parameter, Statement
 from apps.core.views import ApiViewSet
 from apps.teams.models import LEVEL_OF, Member, Role, Team
 
-BY_SLUG = Statement(lambda: annotate_role(Team.objects.filter(slug=Parameter("slug")), "members"))
+BY_SLUG = Statement(
+    lambda: annotate_role(Team.objects.filter(NOT_GONE, slug=Parameter("slug")), "members")
+)
 
 
 def annotate_role(rows: QuerySet[Any], members: str) -> Any:
@@ -78,7 +81,8 @@ def team_level(principal: Principal, role: str | None) -> Level:
 def access_to_team(principal: Principal, team: Team) -> TeamAccess:
     """Access to a loaded team; one query for the role."""
     role = None if principal.sees_all else team.role_of(principal.person_id)
-    return TeamAccess(principal, team_level(principal, role), team, team.slug)
+    level = team_level(principal, role) if team.deletion_id is None else Level.NONE
+    return TeamAccess(principal, level, team, team.slug)
 
 
 def find_team(principal: Principal, slug: str, *, former: bool = False) -> TeamAccess:
@@ -91,7 +95,7 @@ def find_team(principal: Principal, slug: str, *, former: bool = False) -> TeamA
         return TeamAccess(principal, team_level(principal, team.role), team, slug)
     if not former:
         raise Missing("team", slug)
-    team = get_or_missing(Team, "team", former_slugs__slug=slug)
+    team = get_or_missing(Team.objects.filter(NOT_GONE), "team", former_slugs__slug=slug)
     return TeamAccess(principal, access_to_team(principal, team).level, team, slug)
 
 

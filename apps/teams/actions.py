@@ -5,15 +5,16 @@ from __future__ import annotations
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import Deletion, User
 from apps.accounts.principal import Principal
+from apps.accounts.rules import check_confirmed
 from apps.core.access import Level
 from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind, PingKind
-from apps.events.record import record
+from apps.events.record import Deleted, Keys, record
 from apps.teams import rules
 from apps.teams.access import TeamAccess
 from apps.teams.models import FormerTeamSlug, Member, Role, Team, reserved_since
@@ -55,6 +56,27 @@ def update_team(*, access: TeamAccess, name: str, slug: str, is_active: bool | N
         rules.check_may_give_up_slug(team)
         FormerTeamSlug.objects.create(team=team, slug=former)
     record(Kind.TEAM_UPDATED, actor=access.user, about=team, data=changes.data(changed))
+
+
+@transaction.atomic
+def delete_team(*, access: TeamAccess, confirm: str) -> Deletion:
+    """Delete a team and its repositories, for its owners; `confirm` is its slug.
+
+    All of it is gone for everybody at once, and can be restored until the deletion's `purge_at`.
+    The slug stays reserved until then. Locks the team, then its repositories. Errors: 401, 403,
+    404, 422.
+    """
+    access.require_change(Level.OWNER)
+    team = access.team
+    check_confirmed(team.slug, confirm)
+    lock(team)
+    deletion = Deletion.begin(team.path, access.user)
+    team.repos.all().hide(deletion)
+    team.deletion = deletion
+    team.save(update_fields=["deletion"])
+    about, data = Deleted(team, Keys(site=True)), deletion.event_data()
+    record(Kind.TEAM_DELETED, actor=access.user, about=about, data=data)
+    return deletion
 
 
 @final_transaction

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.utils.html import format_html
 
 from apps.accounts.principal import Principal
-from apps.core.admin import ActionForm, Flag, StaffAdmin, badge, bulleted, row_link
+from apps.core.admin import ActionForm, Flag, RowAction, StaffAdmin, badge, bulleted, row_link
 from apps.core.search import begins
 from apps.teams import actions
 from apps.teams.access import access_to_team
@@ -52,6 +52,21 @@ class TeamAdmin(StaffAdmin):
         ("Record", {"fields": ("uuid", "created_at", "updated_at")}),
     )
 
+    row_actions = (
+        RowAction(
+            "remove",
+            "Delete",
+            lambda principal, row, confirm: actions.delete_team(
+                access=access_to_team(principal, row), confirm=confirm
+            ),
+            "Gone for everybody at once. It can be restored for 14 days, in the list of deletions.",
+            "{} is deleted.",
+            lambda row: row.deletion_id is None,
+            ends=True,
+            typed=lambda row: row.slug,
+        ),
+    )
+
     def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(begins("slug", text.lower()))
 
@@ -59,6 +74,8 @@ class TeamAdmin(StaffAdmin):
         actions.update_team(access=access_to_team(principal, row), **values)
 
     def state(self, row: Team) -> str:
+        if row.deletion_id is not None:
+            return badge("deleted", False)
         return badge("active", True) if row.is_active else badge("inactive", False)
 
     def members(self, row: Team) -> str:

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+from apps.accounts.models import GONE, NOT_GONE, deletion_field
 from apps.core.access import Level, Principal
 from apps.core.search import holds
 from apps.core.slugs import TEAM_SLUG_MAX
@@ -41,11 +42,11 @@ LEVEL_OF = {
 class TeamQuerySet(models.QuerySet["Team"]):
     def visible_to(self, principal: Principal) -> TeamQuerySet:
         """The teams of a person, as `GET /teams` lists them."""
-        return self.filter(members__user=principal.person_id)
+        return self.filter(NOT_GONE, members__user=principal.person_id)
 
     def readable_by(self, principal: Principal) -> TeamQuerySet:
         """The teams that a principal may read: their own, or all for staff."""
-        return self if principal.sees_all else self.visible_to(principal)
+        return self.filter(NOT_GONE) if principal.sees_all else self.visible_to(principal)
 
     def taken(self, slugs: list[str]) -> set[str]:
         """The slugs among these that a team has or that are reserved for one; one query."""
@@ -64,16 +65,20 @@ class TeamQuerySet(models.QuerySet["Team"]):
 
 
 class Team(models.Model):
-    """A group that owns repositories. The API deactivates teams but never deletes them."""
+    """A group that owns repositories."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     name = models.CharField(max_length=255)
     slug = models.CharField(max_length=TEAM_SLUG_MAX, unique=True)
     is_active = models.BooleanField(default=True)
+    deletion = deletion_field("teams")
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
 
     objects = TeamQuerySet.as_manager()
+
+    class Meta:
+        indexes = [models.Index(fields=["deletion"], condition=GONE, name="team_gone")]
 
     def __str__(self) -> str:
         return self.path

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
-from apps.accounts.models import User
+from apps.accounts.models import NOT_GONE, User
 from apps.accounts.principal import Principal
 from apps.teams.models import Member, Team, TeamQuerySet
 
 
 def list_teams(principal: Principal, *, everybodys: bool = False) -> TeamQuerySet:
     """The principal's teams, or everybody's, by slug, annotated with `caller_role`."""
-    teams = Team.objects.all() if everybodys else Team.objects.visible_to(principal)
+    teams = Team.objects.filter(NOT_GONE) if everybodys else Team.objects.visible_to(principal)
     own = Member.objects.filter(team=OuterRef("pk"), user=principal.user)
     return teams.annotate(caller_role=Subquery(own.values("role")[:1])).order_by("slug")
 
 
 def list_members(team: Team) -> QuerySet[Member]:
     """The members of a team, oldest first, with `added_by`."""
-    return team.members.select_related("user", "added_by").order_by("created_at", "id")
+    members = team.members.filter(user__deletion=None).select_related("user", "added_by")
+    return members.order_by("created_at", "id")
 
 
 def suggest_users(principal: Principal, *, name: str, email: str) -> list[User]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from apps.accounts.models import NOT_GONE
 from apps.accounts.principal import Principal
 from apps.core.statements import Statement, padded, parameters
 from apps.events.models import Key
@@ -17,7 +18,7 @@ from apps.teams.models import Team
 @cache
 def _slugs(count: int) -> Statement:
     named: dict[str, Any] = {"pk__in": parameters("ids", count)}
-    rows = Team.objects.filter(**named)
+    rows = Team.objects.filter(NOT_GONE, **named)
     return Statement(lambda: rows.values_list("pk", "slug"))
 
 

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from apps.accounts.principal import Principal
 from apps.accounts.rules import named_user
+from apps.accounts.serializers import ConfirmQuery, DeletionRecord, deletion_record
 from apps.core.access import Level
 from apps.core.availability import TEAM_SLUGS, Availability, SlugQuery
 from apps.core.filters import SearchFilter, StrictFilterSet
@@ -102,6 +103,17 @@ class TeamViewSet(TeamScoped):
         """Change a team's name or slug, deactivate it or activate it again."""
         actions.update_team(access=self.access, **self.validated_data)
         return self.record(self.team)
+
+    @operation(
+        Level.OWNER, query=ConfirmQuery, response=DeletionRecord, status=202, even_inactive=True
+    )
+    def destroy(self) -> dict[str, Any]:
+        """Delete a team with all its repositories, also an inactive one.
+
+        `confirm` is its slug. Team and repositories are gone at once for everybody. Staff can
+        restore them until `purge_at`; the slug is reserved until then.
+        """
+        return deletion_record(actions.delete_team(access=self.access, **self.validated_query))
 
     @action(detail=True, methods=["get"])
     @operation(Level.READ, response=ActivityRecord)

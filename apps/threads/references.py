@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from django.db.models import CharField, Q, QuerySet, Value
 from django.db.models.functions import Cast
 
-from apps.accounts.models import User
+from apps.accounts.models import NOT_GONE, User
 from apps.core import markdown
 from apps.core.errors import Invalid
 from apps.core.markdown import Reference
@@ -110,7 +110,7 @@ def _names(keys: Collection[Key]) -> dict[Key, str]:
             numbers[repo].add(int(name))
     parts: list[QuerySet[Any, Any]] = []
     if people:
-        users = User.objects.filter(username_key__in=[name for _, _, name in people])
+        users = User.objects.filter(NOT_GONE, username_key__in=[name for _, _, name in people])
         parts.append(users.values_list(Value("person"), Value(0), "username_key", "username"))
     if numbers:
         number = Cast("number", CharField())

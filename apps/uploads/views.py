@@ -69,7 +69,8 @@ class UploadViewSet(ApiViewSet):
     def load_objects(self) -> None:
         """Load the upload, for the readers of its repository."""
         owners = ("repo__owner_team", "repo__owner_user")
-        uploads = Upload.objects.filter(deleted_at=None).select_related(*owners, "created_by")
+        uploads = Upload.objects.filter(deleted_at=None, repo__deletion=None)
+        uploads = uploads.select_related(*owners, "created_by")
         self.upload = get_or_missing(uploads, "upload", uuid=self.kwargs["uuid"])
         access = access_to(self.principal, self.upload.repo)
         access.check_open(writing=False)

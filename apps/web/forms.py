@@ -234,6 +234,16 @@ class Account(EditForm):
             del self.fields["wants_mail"]
 
 
+class ConfirmDeletion(PageForm):
+    """The typed name of the thing that is deleted. The action compares it."""
+
+    confirm = text_field("Name", **PLAIN)
+
+    def __init__(self, request: PageRequest, *, name: str) -> None:
+        super().__init__(request)
+        self.fields["confirm"].help_text = f"Type {name} to confirm."
+
+
 class Appearance(PageForm):
     theme = radio_field(
         "Colours",

@@ -23,6 +23,7 @@ from apps.repos.rules import Collaborators, is_satisfiable
 from apps.web.code import find_location, folder_context, ref_menu
 from apps.web.decorators import FORM, POST, page, repo_page
 from apps.web.forms import (
+    ConfirmDeletion,
     EditProtection,
     NewApprover,
     NewFork,
@@ -32,7 +33,13 @@ from apps.web.forms import (
     RepoSettings,
 )
 from apps.web.frame import render_repo_page, repo_context
-from apps.web.responses import PageRequest, page_of, parameter, redirect_to
+from apps.web.responses import (
+    PageRequest,
+    deleted_message,
+    page_of,
+    parameter,
+    redirect_to,
+)
 
 MOST_PROTECTIONS = 20
 """Protections in the sidebar of a repository."""
@@ -146,6 +153,17 @@ def archive_repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
         message = "archived" if archived else "unarchived"
         return redirect_to_settings(request, access, f"Repository {message}.")
     return show_settings(request, access, form)
+
+
+@repo_page(Level.ADMIN, methods=FORM, throttle="repos")
+def delete_repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
+    """Delete a repository. A GET asks for its name."""
+    form = ConfirmDeletion(request, name=access.repo.full_name)
+    if form.is_valid():
+        with form.refusals():
+            deletion = actions.delete_repo(access=access, **form.cleaned_data)
+            return redirect_to(f"/{access.repo.owner.path}", request, deleted_message(deletion))
+    return form.render_page(request, "delete_repo", **settings_context(access, "general"))
 
 
 def show_settings(request: PageRequest, access: RepoAccess, form: PageForm) -> HttpResponse:

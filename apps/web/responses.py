@@ -15,7 +15,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from apps.accounts.models import Theme, User
+from apps.accounts.models import Deletion, Theme, User
 from apps.accounts.principal import Principal
 from apps.core.errors import ApiError, plain_error
 from apps.core.pagination import Sliceable, count_parameter, slice_page, with_parameters
@@ -241,3 +241,9 @@ def error_text(error: ApiError) -> str:
         return TOO_MANY_FROM_ADDRESS if resource in BY_ADDRESS else TOO_MANY_REQUESTS
     plain = error.detail == plain_error(error.status).detail
     return TEXTS.get(error.status, error.detail) if plain else error.detail
+
+
+def deleted_message(deletion: Deletion) -> str:
+    """The message after a deletion."""
+    until = deletion.purge_at
+    return f"{deletion} is deleted. Staff can restore it until {until:%Y-%m-%d}."

@@ -40,6 +40,7 @@ urlpatterns = [
     path("new/team", teams.new_team, name="new-team"),
     path("new/repo", repos.new_repo, name="new-repo"),
     path("settings", settings.account, name="settings"),
+    path("settings/delete", settings.delete_account, name="delete-account"),
     path("settings/email", settings.confirm_email, name="confirm-email"),
     path("settings/appearance", settings.appearance, name="appearance"),
     path("unsubscribe", settings.unsubscribe, name="unsubscribe"),
@@ -56,6 +57,7 @@ urlpatterns = [
     path("teams/<team_slug:team_slug>/~members/<username:member>/remove", teams.remove_member),
     path("teams/<team_slug:team_slug>/~settings", teams.team_settings),
     path("teams/<team_slug:team_slug>/~settings/active", teams.deactivate_team),
+    path("teams/<team_slug:team_slug>/~settings/delete", teams.delete_team),
     path("users/<username:username>", teams.user),
 ]
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
@@ -68,6 +70,7 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{below}/forks", repos.forks),
         path(f"{below}/settings", repos.repo_settings),
         path(f"{below}/settings/archive", repos.archive_repo),
+        path(f"{below}/settings/delete", repos.delete_repo),
         path(f"{below}/settings/protections", repos.protections),
         path(protection, repos.protection),
         path(f"{protection}/delete", repos.delete_protection),

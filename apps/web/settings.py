@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
+from django.contrib.auth import logout
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.csrf import csrf_exempt
@@ -20,11 +21,20 @@ from apps.core.access import Level
 from apps.core.views import site_url
 from apps.site.kinds import RateScope
 from apps.web.decorators import FORM, page
-from apps.web.forms import WRONG_CURRENT, Account, Appearance, NewInvite, NewToken, PageForm
+from apps.web.forms import (
+    WRONG_CURRENT,
+    Account,
+    Appearance,
+    ConfirmDeletion,
+    NewInvite,
+    NewToken,
+    PageForm,
+)
 from apps.web.mail import send_confirmation
 from apps.web.responses import (
     THEME,
     PageRequest,
+    deleted_message,
     keep_secret,
     page_number,
     page_of,
@@ -61,6 +71,21 @@ def account(request: PageRequest) -> HttpResponse:
                     messages.success(request, send_confirmation(user, email))
                 return response
     return form.render_page(request, "settings")
+
+
+@page(Level.NONE, methods=FORM, throttle="users")
+def delete_account(request: PageRequest) -> HttpResponse:
+    """Delete the account. A GET asks for the username."""
+    form = ConfirmDeletion(request, name=request.user.username)
+    if form.is_valid():
+        with form.refusals():
+            user = request.user
+            deletion = actions.delete_user(
+                principal=request.principal, user=user, **form.cleaned_data
+            )
+            logout(request)
+            return redirect_to("home", request, deleted_message(deletion))
+    return form.render_page(request, "delete_account")
 
 
 @page(Level.PUBLIC, methods=FORM, throttle="users")

@@ -24,9 +24,23 @@ from apps.teams.queries import list_members, list_teams
 from apps.teams.rules import check_may_set, may_set
 from apps.web.activity import feed_context, graph
 from apps.web.decorators import FORM, POST, page, team_page, user_page
-from apps.web.forms import NewMember, NewTeam, PageForm, SetRole, TeamSettings, word_choices
+from apps.web.forms import (
+    ConfirmDeletion,
+    NewMember,
+    NewTeam,
+    PageForm,
+    SetRole,
+    TeamSettings,
+    word_choices,
+)
 from apps.web.frame import team_context
-from apps.web.responses import PageRequest, page_of, redirect_to, render_page
+from apps.web.responses import (
+    PageRequest,
+    deleted_message,
+    page_of,
+    redirect_to,
+    render_page,
+)
 from apps.web.templatetags.pictures import picture
 
 MOST_MEMBERS = 30
@@ -137,6 +151,17 @@ def deactivate_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
             message = "activated" if active else "deactivated"
             return redirect_to(f"/{team.path}/~settings", request, f"Team {message}.")
     return form.render_page(request, "deactivate_team", **team_context(access, "settings"))
+
+
+@team_page(Level.OWNER, methods=FORM, throttle="teams", even_inactive=True)
+def delete_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
+    """Delete a team with its repositories. A GET asks for its slug."""
+    form = ConfirmDeletion(request, name=access.team.slug)
+    if form.is_valid():
+        with form.refusals():
+            deletion = actions.delete_team(access=access, **form.cleaned_data)
+            return redirect_to("teams", request, deleted_message(deletion))
+    return form.render_page(request, "delete_team", **team_context(access, "settings"))
 
 
 def members_path(access: TeamAccess) -> str:

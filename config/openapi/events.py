@@ -20,7 +20,7 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
-from apps.core.serializers import RecordSerializer
+from apps.core.serializers import RecordSerializer, TimestampField
 from apps.events.kinds import Kind
 from apps.events.serializers import EventRecord
 from apps.git.merge import Strategy
@@ -134,6 +134,7 @@ UserChanges = changes("UserChanges", UserValues)
 MemberData = record("MemberData", username=CharField(), role=word_of(Role))
 MemberChange = record("MemberChange", MemberData, before=word_of(Role))
 ForkFailure = record("ForkFailure", error=CharField())
+DeletionData = record("DeletionData", path=CharField(), purge_at=TimestampField())
 ForgottenCommit = record("ForgottenCommit", sha=CharField())
 RefMoved = record("RefMoved", before=CharField(allow_null=True), after=CharField(allow_null=True))
 BranchMoved = record(
@@ -194,11 +195,15 @@ RateLimitChange = record("RateLimitChange", RateLimitData, changed=ListField(chi
 SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.TEAM_CREATED: (TeamTarget, None),
     Kind.TEAM_UPDATED: (TeamTarget, TeamChanges),
+    Kind.TEAM_DELETED: (TeamTarget, DeletionData),
+    Kind.TEAM_RESTORED: (TeamTarget, None),
     Kind.MEMBER_ADDED: (MemberTarget, MemberData),
     Kind.MEMBER_UPDATED: (MemberTarget, MemberChange),
     Kind.MEMBER_REMOVED: (MemberTarget, MemberData),
     Kind.REPO_CREATED: (RepoTarget, None),
     Kind.REPO_UPDATED: (RepoTarget, RepoChanges),
+    Kind.REPO_DELETED: (RepoTarget, DeletionData),
+    Kind.REPO_RESTORED: (RepoTarget, None),
     Kind.FORK_CREATED: (ForkTarget, None),
     Kind.FORK_FAILED: (ForkTarget, ForkFailure),
     Kind.BRANCH_CREATED: (BranchTarget, RefMoved),
@@ -237,6 +242,8 @@ SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.USER_JOINED: (UserTarget, None),
     Kind.USER_UPDATED: (UserTarget, UserChanges),
     Kind.USER_DEACTIVATED: (UserTarget, None),
+    Kind.USER_DELETED: (UserTarget, DeletionData),
+    Kind.USER_RESTORED: (UserTarget, None),
     Kind.INVITE_CREATED: (InviteTarget, None),
     Kind.INVITE_UPDATED: (InviteTarget, Changes),
     Kind.INVITE_ACCEPTED: (InviteTarget, None),

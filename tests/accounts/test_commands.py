@@ -1,4 +1,4 @@
-"""manage.py create_user, create_token, list_tokens, revoke_token."""
+"""manage.py create_user, create_token, list_tokens, revoke_token, restore_deleted."""
 
 import io
 import os
@@ -47,6 +47,7 @@ REFUSED = [
     (["list_tokens", "nobody"], 'no user "nobody"'),
     (["revoke_token", NOBODYS], f"no token {NOBODYS}"),
     (["revoke_token", "laptop"], "UUID"),
+    (["restore_deleted", "teams/acme"], "no deletion of teams/acme"),
 ]
 
 

@@ -6,6 +6,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actions import create_invite
+from apps.accounts.models import Deletion
 from apps.core.admin import CappedPaginator
 from apps.core.durations import parse_future
 from apps.repos.actions import add_approver
@@ -32,6 +33,7 @@ def one_of_each(make, sam, number):
     create_invite(
         principal=principal_of(person if person.is_staff else sam), expires_at=parse_future("1 day")
     )
+    Deletion.begin(f"teams/gone{number}", person)
     create_rate_limit(
         principal=principal_of(sam), scope=f"user:{person}", max_requests=1, window_seconds=60
     )

@@ -4,24 +4,48 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from pathlib import Path
+from uuid import UUID
 
 import pytest
 from django.contrib.sessions.models import Session
 from django.core import mail
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import Deletion, User
 from apps.idempotency.models import KeyedRequest
 from apps.jobs import worker
 from apps.pulls.models import Pull, PullVersion
-from apps.repos.actions import create_fork
+from apps.repos.actions import create_fork, delete_repo
 from apps.repos.models import UNREAD, CommitPush, Fork, ForkStatus, NamedCommit, PushJournal, Repo
 from apps.uploads.models import Upload
 from tests.gitclient import Clone
 from tests.jobs import test_worker
 from tests.principals import access_of, space_access_of
 
+EMPTIED = (PushJournal, KeyedRequest, Session, Deletion)
 DAY = dt.timedelta(days=1)
+
+
+def of_no_repository(name: UUID) -> Path:
+    """An old folder without a row."""
+    folder = Repo(uuid=name).git.path
+    folder.mkdir(parents=True)
+    os.utime(folder, (0, 0))
+    return folder
+
+
+def expire() -> None:
+    """Expired rows of requests and sessions."""
+    over = {"created_at": timezone.now() - DAY, "leased_until": timezone.now()}
+    KeyedRequest.objects.create(digest="0" * 64, body="0" * 64, **over)
+    Session.objects.create(session_key="old", expire_date=timezone.now() - DAY)
+
+
+def deleted_long_ago(repo: Repo, by: User) -> Repo:
+    delete_repo(access=access_of(by, repo), confirm=repo.full_name)
+    Deletion.objects.update(purge_at=timezone.now() - DAY)
+    return repo
 
 
 @pytest.mark.django_db(transaction=True)
@@ -44,14 +68,11 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     repo.git.set_head_branch("other")
     repo.refs.update(peeled_sha=None)
     gone = {"full_name": "refs/heads/gone", "old": "1" * 40, "new": "2" * 40, "actor": alice}
-    row = PushJournal.objects.create(repo=repo, push=repo.uuid, **gone)
-    PushJournal.objects.filter(pk=row.pk).update(created_at=timezone.now() - DAY)
-    folder = Repo(uuid=alice.uuid).git.path
-    folder.mkdir(parents=True)
-    os.utime(folder, (0, 0))
-    over = {"created_at": timezone.now() - DAY, "leased_until": timezone.now()}
-    KeyedRequest.objects.create(digest="0" * 64, body="0" * 64, **over)
-    Session.objects.create(session_key="old", expire_date=timezone.now() - DAY)
+    PushJournal.objects.create(repo=repo, push=repo.uuid, **gone)
+    PushJournal.objects.update(created_at=timezone.now() - DAY)
+    folder = of_no_repository(alice.uuid)
+    expire()
+    old = deleted_long_ago(make.repo(acme, "old", by=alice), alice)
     before = settings.JOBS
     settings.JOBS = [*before, test_worker.row("last")]
     test_worker.stop.clear()
@@ -61,7 +82,10 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     assert not (Upload.objects.exists() or Pull.objects.exclude(has_conflict=False))
     assert Fork.objects.get().status == ForkStatus.COMPLETED
     assert Repo.objects.get(pk=repo.pk).tidied_at is not None
-    assert not any(rows.objects.exists() for rows in (PushJournal, KeyedRequest, Session))
-    assert not (folder.exists() or repo.refs.filter(UNREAD)) and repo.git.head_branch() == "main"
+    assert not any(rows.objects.exists() for rows in EMPTIED)
+    assert (
+        not (folder.exists() or old.git.path.exists() or repo.refs.filter(UNREAD))
+        and repo.git.head_branch() == "main"
+    )
     assert not PullVersion.objects.exclude(due_at=None, changes_due_at=None)
-    assert len(before) == 15  # this test covers each of them
+    assert len(before) == 16  # this test covers each of them

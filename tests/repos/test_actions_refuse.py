@@ -25,7 +25,7 @@ OF_WORKER = {"complete_fork", "fail_fork"}
 """Complete a fork like the worker, after its creator was allowed to request it."""
 IN_REPO = ["update_repo", "create_protection", "update_protection", "delete_protection"]
 IN_REPO += ["add_approver", "remove_approver"]
-CALLS = ["create_repo", "create_fork", *IN_REPO]
+CALLS = ["create_repo", "create_fork", "delete_repo", *IN_REPO]
 
 
 @pytest.fixture
@@ -35,6 +35,7 @@ def call(make, team_repo, alice, bob) -> Callable[[str, Principal], object]:
     arguments: dict[str, dict[str, Any]] = {
         "create_repo": {"name": "New", "slug": "new"},
         "update_repo": {"name": "B", "slug": "b"},
+        "delete_repo": {"confirm": "acme/api"},
         "create_protection": {"branch": "x"},
         "update_protection": {"protection": protection, "required_approvals": 2},
         "delete_protection": {"protection": protection},
@@ -70,7 +71,7 @@ def test_all_are_tried():
 @pytest.mark.parametrize("name", CALLS)
 def test_the_level_is_asked_for(call, events, alice, name):
     """Every lower level is refused, and the required level suffices."""
-    needed = Level.ADMIN if name in IN_REPO else Level.WRITE
+    needed = Level.WRITE if name in {"create_repo", "create_fork"} else Level.ADMIN
     with events():
         for ceiling in (level for level in Level if Level.NONE <= level < needed):
             status, code = refused(call, name, Principal(alice, ceiling=ceiling))

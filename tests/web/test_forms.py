@@ -23,6 +23,7 @@ pytestmark = pytest.mark.once
 WEB = Path(__file__).parents[2] / "apps" / "web"
 OF_PAGES_ALONE = {
     "Appearance": "the API has no pages to look at",
+    "ConfirmDeletion": "the API has its one word in the address",
     "PasswordReset": "a way to sign in",
     "ChangePassword": "a way to sign in",
     "NewFork": "the API has its one word in the address",

@@ -76,11 +76,13 @@ PAGES: dict[str, Page] = {
     "PUT /pings/{uuid}/read": Page("/inbox/{uuid}/read", {}, form=""),
     "PUT /pings/read-all": Page("/inbox/read-all", {}, form=""),
     "PUT /users/self": Page("/settings", {"email": ""}),
+    "DELETE /users/self": Page("/settings/delete", {"confirm": "{self_name}"}),
     "GET /users/{username}": Page("/users/{username}", cases=("a member",)),
     "GET /teams": read("/teams"),
     "POST /teams": Page("/new/team", {}),
     "GET /teams/{team_slug}": read("/teams/{team_slug}"),
     "PUT /teams/{team_slug}": Page("/teams/{team_slug}/~settings/active", {"is_active": "false"}),
+    "DELETE /teams/{team_slug}": Page("/teams/{team_slug}/~settings/delete", {"confirm": "acme"}),
     "GET /teams/{team_slug}/members": Page(MEMBERS),
     "POST /teams/{team_slug}/members": Page(MEMBERS, {}, form=""),
     "PUT /teams/{team_slug}/members/{username}": Page(f"{MEMBERS}/{{username}}/role", {}, form=""),
@@ -90,6 +92,7 @@ PAGES: dict[str, Page] = {
     ),
     f"GET {REPO}": read(IN_REPO),
     f"PUT {REPO}": Page(SETTINGS, settings_of),
+    f"DELETE {REPO}": Page(f"{SETTINGS}/delete", {"confirm": "{full_name}"}),
     f"GET {REPO}/protections": Page(f"{SETTINGS}/protections", cases=()),
     f"POST {REPO}/protections": Page(f"{SETTINGS}/protections", {"required_approvals": "1"}),
     f"PUT {REPO}/protections/{{protection_uuid}}": Page(
@@ -183,6 +186,8 @@ class Try:
         found = re.fullmatch(template, path)
         assert found, api_path
         self.names = found.groupdict()
+        self.names["self_name"] = user.username if user else "nobody"
+        self.names["full_name"] = case.repo.full_name
         self.names["self"] = user.path if user else "users/nobody"
         self.names["head"] = getattr(getattr(case, "of", None), "head_sha", None) or "1" * 40
 

@@ -24,6 +24,8 @@ class ForkStatus(StrEnum):
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
+    DELETED = "deleted"
+    """The copy was deleted."""
 
 
 LIVE: Final = (ForkStatus.QUEUED, ForkStatus.RUNNING, ForkStatus.COMPLETED)
@@ -41,15 +43,19 @@ class ForkQuerySet(models.QuerySet["Fork"]):
         )
 
     def visible_to(self, principal: Principal) -> ForkQuerySet:
-        """Forks for lists: those that the principal may read or has requested; all for staff."""
+        """Forks for lists: those that the principal may read or has requested; all for staff. Those
+        whose copy was deleted are left out.
+        """
+        forks = self.exclude(status=ForkStatus.DELETED)
         if principal.sees_all:
-            return self
+            return forks
         readable = Repo.objects.visible_to(principal).values("pk")
-        return self.filter(Q(repo__in=readable) | Q(created_by=principal.person_id))
+        return forks.filter(Q(repo__in=readable) | Q(created_by=principal.person_id))
 
     def of_owner(self, **owner: Any) -> Fork | None:
         """The owner's newest fork that has not failed, else the newest failed (docs/forks.md)."""
-        forks = self.with_paths().filter(**owner).order_by("-created_at", "-id")
+        forks = self.with_paths().filter(**owner).exclude(status=ForkStatus.DELETED)
+        forks = forks.order_by("-created_at", "-id")
         return forks.exclude(status=ForkStatus.FAILED).first() or forks.first()
 
 

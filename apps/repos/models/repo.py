@@ -17,7 +17,7 @@ from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.lookups import IsNull
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import GONE, NOT_GONE, Deletion, User, deletion_field
 from apps.core.access import Principal
 from apps.core.search import holds
 from apps.core.slugs import REPO_SLUG_MAX
@@ -55,7 +55,9 @@ RANK: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.INTERNAL: 1, Visibilit
 
 
 def ways_to_read(principal: Principal) -> list[Q]:
-    """Conditions for repositories; the principal may read those that fulfil any of them."""
+    """Conditions for repositories that are not deleted; the principal may read those that fulfil
+    any of them.
+    """
     if not principal.reads:
         return []
     if principal.sees_all:
@@ -115,6 +117,29 @@ class RepoPath(NamedTuple):
 
 
 class RepoQuerySet(models.QuerySet["Repo"]):
+    def gone(self) -> RepoQuerySet:
+        """The deleted repositories, of which there are few."""
+        return self.filter(GONE)
+
+    def hide(self, deletion: Deletion) -> None:
+        """Mark these as deleted, except those that are already. Their owners may fork the upstreams
+        of those that are forks again at once. Call it in a transaction.
+        """
+        from apps.repos.models.fork import Fork, ForkStatus  # it imports this module
+
+        pks = list(self.filter(NOT_GONE).order_by("pk").values_list("pk", flat=True))
+        Fork.objects.filter(repo__in=pks).update(status=ForkStatus.DELETED)
+        Repo.objects.filter(pk__in=pks).update(deletion=deletion)
+
+    def show(self) -> None:
+        """Undo `hide`; `IntegrityError` if an owner has another fork of an upstream now."""
+        from apps.repos.models.fork import Fork, ForkStatus
+
+        pks = list(self.values_list("pk", flat=True))
+        forks = Fork.objects.filter(repo__in=pks, status=ForkStatus.DELETED)
+        forks.update(status=ForkStatus.COMPLETED)
+        Repo.objects.filter(pk__in=pks).update(deletion=None)
+
     def under(self, owner: str) -> RepoQuerySet:
         """The repositories of `teams/<slug>` or `users/<username>`, in lower case."""
         kind, _, name = owner.partition("/")
@@ -125,14 +150,16 @@ class RepoQuerySet(models.QuerySet["Repo"]):
     def visible_to(self, principal: Principal) -> RepoQuerySet:
         """Repositories that the principal may read. `access.level_on` is the rule for one."""
         ways = ways_to_read(principal)
-        return self.filter(reduce(or_, ways)) if ways else self.none()
+        return self.filter(reduce(or_, ways), NOT_GONE) if ways else self.none()
 
     def where_readable(self, principal: Principal, path: str) -> Q:
         """The condition for rows of another table whose repository, at this query path, is
         readable. It is a subquery: for a join, the databases would read all repositories first.
         """
+        if principal.sees_all:
+            return ~Q((f"{path}__in", self.gone().values("pk")))
         own = self.visible_to(principal).filter(pk=OuterRef(path)).order_by().values("pk")[:1]
-        return Q() if principal.sees_all else Q(IsNull(Subquery(own), False))
+        return Q(IsNull(Subquery(own), False))
 
     def few_visible_to(self, principal: Principal, most: int) -> list[int] | None:
         """The ids of readable repositories; None if there are more than `most`.
@@ -141,7 +168,8 @@ class RepoQuerySet(models.QuerySet["Repo"]):
         cannot. Repositories that fulfil two conditions count twice, so that at most `most` rows are
         read.
         """
-        ways = [self.filter(way).values_list("pk", flat=True) for way in ways_to_read(principal)]
+        present = self.filter(NOT_GONE).values_list("pk", flat=True)
+        ways = [present.filter(way) for way in ways_to_read(principal)]
         ids = list(ways[0].union(*ways[1:], all=True)[: most + 1]) if ways else []
         return None if len(ids) > most else list(dict.fromkeys(ids))
 
@@ -198,6 +226,7 @@ class Repo(models.Model):
     """The `pushed_at` up to which these events were read."""
     disk_bytes = models.BigIntegerField(default=0, db_default=0)
     """The size of its folder when it was last measured; see apps/repos/quota.py."""
+    deletion = deletion_field("repos")
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
 
@@ -218,6 +247,7 @@ class Repo(models.Model):
             models.Index(fields=["pushed_at"], condition=PUSHES_DUE, name="repo_pushes_due"),
             models.Index(fields=["visibility"], condition=SHOWN, name="repo_shown"),
             models.Index(fields=["slug"], name="repo_by_slug", opclasses=["varchar_pattern_ops"]),
+            models.Index(fields=["deletion"], condition=GONE, name="repo_gone"),
         ]
 
     def __str__(self) -> str:
@@ -231,6 +261,11 @@ class Repo(models.Model):
     def path(self) -> str:
         """`teams/acme/api`, as in the page's URL, the clone URL and the event scope."""
         return f"{self.owner.path}/{self.slug}"
+
+    @property
+    def full_name(self) -> str:
+        """`acme/api`, which a person types to delete it."""
+        return self.path.partition("/")[2]
 
     @property
     def api_path(self) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from apps.accounts.models import NOT_GONE
 from apps.core.command import Command as OurCommand
 from apps.core.durations import parse_duration
 from apps.core.errors import ApiError
@@ -36,7 +37,9 @@ class Command(OurCommand):
     def run(self, **options: Any) -> str:
         fix, age = options["fix"], parse_duration(options["older_than"]).total_seconds()
         checked = differences = failed = 0
-        for repo in Repo.objects.select_related("owner_team", "owner_user").iterator():
+        for repo in (
+            Repo.objects.filter(NOT_GONE).select_related("owner_team", "owner_user").iterator()
+        ):
             checked += 1
             try:
                 for sentence in check(repo, fix=fix, age=age):

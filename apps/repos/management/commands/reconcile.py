@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from apps.accounts.models import NOT_GONE
 from apps.core.command import Command as OurCommand
 from apps.core.errors import ApiError
 from apps.git.run import GitError
@@ -22,7 +23,9 @@ class Command(OurCommand):
 
     def run(self, **_: Any) -> str:
         repos = moves = failed = 0
-        for repo in Repo.objects.select_related("owner_team", "owner_user").iterator():
+        for repo in (
+            Repo.objects.filter(NOT_GONE).select_related("owner_team", "owner_user").iterator()
+        ):
             repos += 1
             try:
                 count = reconcile(repo=repo)
