@@ -163,5 +163,6 @@ def _copy_uploads(copier: Copier, say: Say) -> int:
 
 def _other_files() -> list[Path]:
     """The plain files of DATA_DIR, such as the secret key, without a SQLite database."""
-    own, paths = database.own_files(), sorted(Path(settings.DATA_DIR).iterdir())
-    return [path for path in paths if path.is_file() and path.name not in own]
+    others = database.own_files() | {manifest.LAST}  # a restoration names its own backup
+    paths = sorted(Path(settings.DATA_DIR).iterdir())
+    return [path for path in paths if path.is_file() and path.name not in others]
