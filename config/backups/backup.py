@@ -106,7 +106,16 @@ def back_up(folder: Path, previous: Path | None, say: Say) -> manifest.Manifest:
     )
     made.write(folder)
     os.sync()
+    _write_as_last(made, folder, say)
     return made
+
+
+def _write_as_last(made: manifest.Manifest, folder: Path, say: Say) -> None:
+    """An error is only said: the backup is complete."""
+    try:
+        made.write_as_last(folder)
+    except OSError as error:
+        say(f"The overview of staff does not show this backup: {error}")
 
 
 def _copy_repositories(copier: Copier, say: Say) -> int:
