@@ -80,9 +80,12 @@ class Site:
     def start_worker(self) -> None:
         if self.is_deployed:
             command = [sys.executable, "manage.py", "run_jobs"]
-            streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
             self.worker = subprocess.Popen(
-                command, cwd=ROOT, env=self.server.environment, **streams
+                command,
+                cwd=ROOT,
+                env=self.server.environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
 
     def kill_worker(self) -> None:

@@ -78,7 +78,7 @@ class Writer(Person):
         actions = (*ACTIONS, Writer.talk, Writer.reply, Writer.edit, Writer.upload, Writer.clone)
         weights = (*WEIGHTS[:-3], 0.2, 0.2, *WEIGHTS[-1:], 4, 8, 4, 2, 1)
         action = self.random.choices(actions, weights)[0]
-        action(self)  # type: ignore[operator] # actions of people are functions
+        action(self)
         self.count[action.__name__] += 1
 
     def post(self, path: str, **body: Any) -> Any:
