@@ -53,13 +53,14 @@ class Footprint:
 class Site:
     """`with Site(folder) as site:` runs the server, and what `kill` and `start` end and begin."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, make: Callable[..., Server] = Server) -> None:
         self.temporary = folder / "tmp"
         self.temporary.mkdir(parents=True)
         self.is_deployed = bool(os.environ.get("DATABASE_URL"))
-        options = {"TMPDIR": str(self.temporary), "WEB_CONCURRENCY": "2"}
         kind = "gunicorn-deployed" if self.is_deployed else "serve"
-        self.server = self.stream = Server(folder, kind, **options)
+        self.server = self.stream = make(
+            folder, kind, TMPDIR=str(self.temporary), WEB_CONCURRENCY="2"
+        )
         self.data = folder / "data"
         self.worker: subprocess.Popen[bytes] | None = None
 

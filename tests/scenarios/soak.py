@@ -155,9 +155,9 @@ class Reader(Person):
 class Follower(Thread):
     """Follows a scope from its beginning, and resumes after random numbers of events."""
 
-    def __init__(self, site: Site, name: str, scope: str, seed: str, ended: Event) -> None:
+    def __init__(self, server: Server, name: str, scope: str, seed: str, ended: Event) -> None:
         super().__init__(daemon=True)
-        self.site, self.person, self.scope, self.ended = site, name, scope, ended
+        self.server, self.person, self.scope, self.ended = server, name, scope, ended
         self.random = Random(seed)  # noqa: S311 - to be repeated
         self.ids: list[int] = []
         self.resumed = 0
@@ -170,7 +170,7 @@ class Follower(Thread):
     def read(self, count: int) -> None:
         last = self.ids[-1] if self.ids else 0
         query = f"scope={self.scope}"
-        with follow(self.site.stream, self.person, query, Last_Event_ID=str(last)) as stream:
+        with follow(self.server, self.person, query, Last_Event_ID=str(last)) as stream:
             stream.opened()
             self.resumed += 1
             for _ in range(count):
@@ -195,7 +195,7 @@ class Crowd:
         # The repository is followed by its first name: it will be renamed.
         self.scopes = {"team:crew": "bob", f"repo:{self.state.path}": "carol"}
         self.followers = [
-            Follower(site, name, scope, f"{seed} {scope} {number}", self.ended)
+            Follower(site.stream, name, scope, f"{seed} {scope} {number}", self.ended)
             for scope, name in self.scopes.items()
             for number in range(FOLLOWERS)
         ]
@@ -240,10 +240,12 @@ class Crowd:
         self.raise_failure()
 
 
-def soak(folder: Path, seconds: float, seed: int, say: Say) -> None:
+def soak(
+    folder: Path, seconds: float, seed: int, say: Say, make: Callable[..., Server] = Server
+) -> None:
     """Run the site for so many seconds, and for the checks. `AssertionError` if one fails."""
     say(f"seed {seed}, {seconds:.0f} s, load {os.getloadavg()[0]:.0f}")
-    with Site(folder / "site") as site:
+    with Site(folder / "site", make) as site:
         crowd = Crowd(site, folder, seed)
         with crowd.at_work():
             killed = live_with_kills(crowd, seconds / 2, Random(seed))  # noqa: S311
