@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
 from random import Random
 from select import POLLIN, poll
@@ -192,9 +193,21 @@ class Site:
             leftovers=len(self.leftovers()),
         )
 
-    def leftovers(self) -> list[Path]:
-        roots = (self.data / "repositories", self.data / "uploads")
-        return [path for root in roots for pattern in LEFTOVERS for path in root.glob(pattern)]
+    def leftovers(self) -> set[str]:
+        """Temporary files that stay for two seconds: the worker makes some of its own."""
+        before = self.temporary_files()
+        PAUSE.wait(2)
+        return before & self.temporary_files()
+
+    def temporary_files(self) -> set[str]:
+        """`os.walk` skips folders that are removed meanwhile."""
+        walked = chain(*(os.walk(self.data / name) for name in ("repositories", "uploads")))
+        return {
+            os.path.join(folder, name)
+            for folder, folders, files in walked
+            for name in (*folders, *files)
+            if name.startswith("tmp_") or name.endswith(".lock") or ".tmp-" in name
+        }
 
 
 RESOURCES = [field.name for field in fields(Footprint)]
