@@ -246,7 +246,6 @@ def replies(server: Server) -> list[str]:
 
 def check_facts(node: Node, load: Load) -> None:
     """Rows, events and git agree after the worker of one node has done what was left."""
-    node.stream.kill()
     settle(node, load.state)
     facts = orjson.loads(node.server.run("from tests.scenarios.facts import show; show()"))
     counts = sum((person.count for person in load.people), Counter[str]())
