@@ -56,7 +56,12 @@ def test_staff_alone_sees_it_and_the_index_links_to_it(visit, staff, bob):
     assert visit(bob).get(URL).status == 302
     assert f'href="{URL}"' in staff.get("/admin/").html
     text = staff.get(URL).gives().text
-    for word in (f"Guildhall {manifest.GUILDHALL}", "git 2.", "migrations ok", "There is no backup yet"):
+    for word in (
+        f"Guildhall {manifest.GUILDHALL}",
+        "git 2.",
+        "migrations ok",
+        "There is no backup yet",
+    ):
         assert word in text
 
 
