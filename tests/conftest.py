@@ -272,7 +272,7 @@ LONGEST = [
     "tests/scenarios/test_unplugged.py",
     "tests/scenarios/test_merge_bot.py",
     "tests/repos/test_git_silence.py",
-    "tests/scenarios/test_kill.py",
+    "tests/scenarios/test_soak.py",
     "tests/web/test_keyboard_and_colours.py",
     "tests/web/test_links.py",
     "tests/clients/test_generated.py",

@@ -21,6 +21,12 @@ def peak_memory(*pids: int) -> int:
     return memory(*pids, field="VmHWM")
 
 
+def proportional_memory(*pids: int) -> float:
+    """The memory of these processes in MB, where a page that processes share counts in parts."""
+    rollups = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids]
+    return sum(int(re.findall(r"(?m)^Pss: +(\d+) kB", text)[0]) for text in rollups) / 1024
+
+
 def git_processes(*pids: int) -> list[str]:
     """The command lines of the git processes that these processes are running, without those that
     stay.

@@ -146,6 +146,8 @@ def test_a_backup_is_private_and_says_what_it_has(backup, data):
     names = {path.name for path in (backup / "files").iterdir()}
     assert names == {"secret-key", "installation"}
     assert backup.stat().st_mode & 0o77 == 0
+    last = json.loads(Path(data.environment["DATA_DIR"], "last-backup.json").read_text())
+    assert last == {**made, "folder": str(backup)}
 
 
 def test_an_incremental_backup_shares_what_cannot_change(data, backup, tmp_path):
@@ -171,7 +173,7 @@ def test_an_incremental_backup_shares_what_cannot_change(data, backup, tmp_path)
 
 
 def test_an_installation_with_contents_is_refused(data, backup, elsewhere):
-    assert "is not empty: it has installation, repositories, uploads" in fails(
+    assert "is not empty: it has installation, last-backup.json, repositories" in fails(
         data, "restore", str(backup)
     )
     elsewhere.manage("migrate", "--verbosity", "0")
@@ -249,6 +251,8 @@ def test_pushes_after_the_copy_of_the_database_are_recorded(data, elsewhere, tmp
         assert (restored / name).read_text() == (folder / "files" / name).read_text()
     assert {path.stat().st_mode & 0o777 for path in restored.rglob("*")} == {0o700, 0o600}
     assert restored.stat().st_mode & 0o777 == 0o700
+    last = json.loads((restored / "last-backup.json").read_text())
+    assert last == {**json.loads((folder / "manifest.json").read_text()), "folder": str(folder)}
 
 
 def test_a_backup_of_an_older_version_is_migrated(data, elsewhere, tmp_path):

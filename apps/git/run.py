@@ -69,6 +69,7 @@ LIMITS: Final[dict[str, Limits]] = {
     "rev-list": Limits(),
     "symbolic-ref": Limits(deadline=5),
     "update-ref": Limits(deadline=5),  # runs while a row is locked
+    "version": Limits(deadline=5),
 }
 # A pack may have any size: the output of a service has no limit.
 SERVICE_LIMITS: Final = Limits(deadline=3600, memory=_GIB)

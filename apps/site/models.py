@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from contextlib import suppress
 from enum import StrEnum
 
 from django.conf import settings
-from django.db import models
+from django.db import Error, models, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from apps.core.durations import parse_duration
@@ -114,3 +116,25 @@ class RateLimit(SiteRow):
 
     def event_target(self) -> Target:
         return Target("rate-limit", {"uuid": str(self.uuid)}, api=f"/rate-limits/{self.uuid}")
+
+
+class DailyCount(models.Model):
+    """The numbers of failures of one day in UTC, for staff. Without failures there is no row."""
+
+    day = models.DateField(primary_key=True)
+    server_errors = models.PositiveIntegerField(default=0)
+    """Requests that were answered with 500."""
+    refused_pushes = models.PositiveIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.day}: {self.server_errors}, {self.refused_pushes}"
+
+    @classmethod
+    def add(cls, column: str) -> None:
+        """Add one to a column of today's row. If the database fails, it is not counted: the caller
+        is about to report another failure.
+        """
+        today = timezone.now().date()
+        with suppress(Error), transaction.atomic():
+            row, _ = cls.objects.get_or_create(day=today)
+            cls.objects.filter(pk=row.pk).update(**{column: F(column) + 1})

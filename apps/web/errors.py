@@ -13,6 +13,7 @@ from django.urls import is_valid_path
 from django.utils.http import escape_leading_slashes
 
 from apps.core.errors import as_api_error, plain_error
+from apps.site.models import DailyCount
 from apps.web.responses import PageRequest, render_error, render_page, typed_values
 
 NO_PAGES = ("/api/",)
@@ -60,8 +61,10 @@ forbidden = partial(error_page, status=403)
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """500, or 503 if the database is unavailable; for pages, the admin and middleware."""
-    error = as_api_error(sys.exception() or Exception())
-    return error_page(request, status=error.status if error else 500)
+    if error := as_api_error(sys.exception() or Exception()):
+        return error_page(request, status=error.status)
+    DailyCount.add("server_errors")
+    return error_page(request, status=500)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

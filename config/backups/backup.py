@@ -106,7 +106,16 @@ def back_up(folder: Path, previous: Path | None, say: Say) -> manifest.Manifest:
     )
     made.write(folder)
     os.sync()
+    _write_as_last(made, folder, say)
     return made
+
+
+def _write_as_last(made: manifest.Manifest, folder: Path, say: Say) -> None:
+    """An error is only said: the backup is complete."""
+    try:
+        made.write_as_last(folder)
+    except OSError as error:
+        say(f"The overview of staff does not show this backup: {error}")
 
 
 def _copy_repositories(copier: Copier, say: Say) -> int:
@@ -163,5 +172,6 @@ def _copy_uploads(copier: Copier, say: Say) -> int:
 
 def _other_files() -> list[Path]:
     """The plain files of DATA_DIR, such as the secret key, without a SQLite database."""
-    own, paths = database.own_files(), sorted(Path(settings.DATA_DIR).iterdir())
-    return [path for path in paths if path.is_file() and path.name not in own]
+    others = database.own_files() | {manifest.LAST}  # a restoration names its own backup
+    paths = sorted(Path(settings.DATA_DIR).iterdir())
+    return [path for path in paths if path.is_file() and path.name not in others]

@@ -1,10 +1,14 @@
-"""The manifest of a backup: its origin and the numbers of its parts."""
+"""The manifest of a backup: its origin and the numbers of its parts. DATA_DIR has a copy of the
+last one, for staff.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db import connection
@@ -12,6 +16,8 @@ from django.db import connection
 from config.installation import known_migrations
 
 FILE = "manifest.json"
+LAST = "last-backup.json"
+"""The file in DATA_DIR with the manifest of the last backup and its folder."""
 FORMAT = 1
 GUILDHALL = str(settings.SPECTACULAR_SETTINGS["VERSION"])
 
@@ -34,9 +40,43 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write it completely or not at all. `OSError`."""
-        unfinished = folder / f"{FILE}.tmp"
-        unfinished.write_text(json.dumps(asdict(self), indent=1))
-        unfinished.replace(folder / FILE)
+        _write(folder / FILE, asdict(self))
+
+    def write_as_last(self, folder: Path) -> None:
+        """Tell staff of this installation that its last backup is in this folder. `OSError`."""
+        _write(Path(settings.DATA_DIR, LAST), {**asdict(self), "folder": str(folder.resolve())})
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    unfinished = path.with_name(f"{path.name}.tmp")
+    unfinished.write_text(json.dumps(content, indent=1))
+    unfinished.replace(path)
+
+
+@dataclass(frozen=True)
+class LastBackup:
+    """The last backup, or the one from which this installation was restored."""
+
+    folder: str
+    manifest: Manifest
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        started, finished = self.manifest.started, self.manifest.finished
+        return (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
+
+
+def last() -> LastBackup | None:
+    """The last complete backup; None if there is none. `ValueError` if its file is damaged."""
+    path = Path(settings.DATA_DIR, LAST)
+    try:
+        content = json.loads(path.read_text())
+        return LastBackup(content.pop("folder"), Manifest(**content))
+    except FileNotFoundError:
+        return None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ValueError(f"{path} is damaged.") from None
 
 
 def read(folder: Path) -> Manifest:

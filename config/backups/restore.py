@@ -52,6 +52,7 @@ def restore(folder: Path, stdout: OutputWrapper) -> list[str]:
             call_command(*command, stdout=stdout)
         except CommandError as error:
             problems.append(f"{command[0]}: {error}")
+    made.write_as_last(folder)
     return problems
 
 

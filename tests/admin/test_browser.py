@@ -21,7 +21,11 @@ sam.save()
 """
 PATHS = ["/admin/", "/admin/site/ratelimit/", "/admin/site/sitesettings/1/change/"]
 PATHS += ["/admin/accounts/user/", "/admin/accounts/apitoken/add/", "/admin/events/event/"]
-PATHS += ["/admin/accounts/user/1/change/", "/admin/accounts/user/1/deactivate/"]
+PATHS += [
+    "/admin/overview/",
+    "/admin/accounts/user/1/change/",
+    "/admin/accounts/user/1/deactivate/",
+]
 WCAG = [tag for tag in TAGS if tag.startswith("wcag")]
 
 

@@ -48,6 +48,7 @@ def all_urls() -> Iterator[str]:
     confirmation pages of its actions. One row stands for all with the same pages.
     """
     yield reverse("admin:index")
+    yield reverse("overview")
     for model in registered():
         pages = admin.site.get_model_admin(model)
         yield admin_url(model)

@@ -14,6 +14,7 @@ from apps.repos.http import transfer_slots
 from apps.repos.http.transfer_slots import TransferSlots
 from apps.repos.models import Visibility
 from apps.site.actions import create_rate_limit
+from apps.site.models import DailyCount
 from tests.gitclient import Git
 from tests.server import Remote, Server
 
@@ -179,6 +180,7 @@ def test_a_push_without_a_place_says_why_if_it_is_small(
     assert silent.status_code == 429 and silent.content == large.content
     line = "Refused push to teams/acme/api by alice: 429 rate_limited"
     assert [record.getMessage() for record in caplog.records] == [line] * 3
+    assert not DailyCount.objects.exists()
 
 
 def test_who_is_not_signed_in_gets_the_plain_answer(client, team_repo, limit):

@@ -8,6 +8,7 @@ import pytest
 
 from apps.git.protocol import ZERO, Command
 from apps.repos.http.push import MOST_LOGGED, receive
+from apps.site.models import DailyCount
 from tests.git.scratch import push_body
 from tests.principals import access_of
 from tests.repos.test_git_http import api_path
@@ -43,3 +44,12 @@ def test_no_name_of_a_ref_forges_a_line_and_many_are_counted(team_repo, other, b
     [line] = [record.getMessage() for record in caplog.records if "Refused" in record.msg]
     assert line.isascii() and line.endswith(" and 5 more")
     assert r"\u2028" in line
+    assert DailyCount.objects.get().refused_pushes == 1
+
+
+def test_a_whole_push_that_is_refused_is_counted(client, make, team_repo, carol):
+    address = "/teams/acme/api.git/info/refs?service=git-receive-pack"
+    for person, status, count in ((None, 401, 0), (carol, 403, 1), (carol, 403, 2)):
+        token = {"Authorization": f"Bearer {make.token(person)}"} if person else {}
+        assert client.get(address, headers=token).status_code == status
+        assert sum(DailyCount.objects.values_list("refused_pushes", flat=True)) == count

@@ -91,16 +91,22 @@ class Person(Thread):
         self.fork: tuple[str, str] | None = None
         self.count: Counter[str] = Counter()
         self.number = 0
+        self.is_idle = False
         self.failure: BaseException | None = None
 
     def run(self) -> None:
         try:
             while not self.state.done.is_set():
+                self.is_idle = True
                 if self.state.up.wait(PATIENCE):
+                    self.is_idle = False
                     with suppress(*GONE):
-                        self.random.choices(ACTIONS, WEIGHTS)[0](self)
+                        self.act()
         except BaseException as failure:  # the test raises it
             self.failure = failure
+
+    def act(self) -> None:
+        self.random.choices(ACTIONS, WEIGHTS)[0](self)
 
     def url(self, path: str) -> str:
         address = self.state.server.url.replace("://", f"://any:{self.token}@")

@@ -22,8 +22,8 @@ import pytest
 
 from apps.git.repo import GitRepo
 from apps.git.run import GitError
+from tests.scenarios.checks import check_chains, check_reported, check_stores
 from tests.scenarios.people import Person, SharedState
-from tests.scenarios.test_kill import check_chains, check_reported, check_stores
 from tests.server import PATIENCE, Server
 from tests.waiting import eventually
 

@@ -17,19 +17,12 @@ import pytest
 from django.db import connection
 
 from tests.api import Answer
-from tests.events.conftest import FollowedTeam
 from tests.idempotency.test_servers import Writer, let_time_pass
+from tests.scenarios.checks import check_chains, check_disk, check_ends, check_reported
 from tests.scenarios.people import Person, SharedState
-from tests.scenarios.test_kill import (
-    Site,
-    check_chains,
-    check_disk,
-    check_ends,
-    check_reported,
-    settle,
-)
+from tests.scenarios.site import Site
+from tests.scenarios.soak import Follower, listed, settle
 from tests.scenarios.test_proxy import HAS_NGINX, nginx
-from tests.scenarios.test_stream_chaos import Follower, listed
 from tests.server import PATIENCE, ROOT, Remote, Server
 from tests.site.conftest import own_redis
 from tests.waiting import eventually
@@ -40,7 +33,7 @@ pytestmark = [
 ]
 __all__ = ["own_redis"]
 PATIENT = ROOT / "tests/site/patient.py"
-SEED = 1
+SEED, SCOPE = 1, "team:crew"
 MOST = 20
 """Requests of sam's in a day."""
 TALK = "/teams/crew/repos/talk/threads"
@@ -53,9 +46,9 @@ class Node(Site):
 
     def __init__(self, folder: Path, api: Server, host: str) -> None:
         self.temporary, self.data = folder / "tmp", folder / "data"
-        self.server = api
+        self.server, self.is_deployed = api, True
         self.stream = Server(folder, "gunicorn-asgi", beside=api)
-        self.worker: subprocess.Popen[str] | None = None
+        self.worker: subprocess.Popen[bytes] | None = None
         for server in (self.server, self.stream):
             server.listens_at = (host, 0)
 
@@ -66,11 +59,6 @@ class Node(Site):
             parts = urlsplit(server.url)
             server.listens_at = (str(parts.hostname), int(parts.port or 0))
         self.start_worker()
-
-    def kill_all(self) -> None:
-        for server in (self.server, self.stream):
-            server.kill()
-        self.kill_worker()
 
 
 class Balancer:
@@ -133,7 +121,7 @@ class Load:
         self.writers = [Writer(front, f"{TALK}/1/replies", self.over) for _ in range(2)]
         ways = [front, *(node.stream for node in nodes)]
         self.followers = [
-            Follower(FollowedTeam(way, "crew"), number, self.have_read)
+            Follower(way, "bob", SCOPE, f"{SEED} {number}", self.have_read)
             for number, way in enumerate(ways)
         ]
 
@@ -182,7 +170,7 @@ class Load:
         eventually(self.is_read)
 
     def is_read(self) -> bool:
-        events = listed(FollowedTeam(self.nodes[1].server, "crew"))
+        events = listed(self.nodes[1].server, "bob", SCOPE)
         ids = [int(event["id"]) for event in events]
         return all(follower.ids == ids for follower in self.followers)
 
@@ -258,7 +246,6 @@ def replies(server: Server) -> list[str]:
 
 def check_facts(node: Node, load: Load) -> None:
     """Rows, events and git agree after the worker of one node has done what was left."""
-    node.stream.kill()
     settle(node, load.state)
     facts = orjson.loads(node.server.run("from tests.scenarios.facts import show; show()"))
     counts = sum((person.count for person in load.people), Counter[str]())

@@ -19,6 +19,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Lower
 
+from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.body_limits import body_memory
 from apps.core.controls import CONTROLS, has_controls
@@ -55,6 +56,7 @@ from apps.repos.models.protection import glob
 from apps.repos.models.ref import short_name, twin
 from apps.repos.pushes import MOST_NAMED, journal_of, open_journal, settle, stored_heads
 from apps.repos.rules import ZERO, RefMove, find_chain, names_branches
+from apps.site.models import DailyCount
 
 MOST_REFS = 20_000
 """Most refs that one push may move. Imports have thousands of tags."""
@@ -101,6 +103,8 @@ def failure_report(
         raise error
     kind = type(error).__name__  # the texts of PostgreSQL have several lines
     logger.error("A push to %s failed: %s", repo.path, kind, exc_info=refusal is None)
+    if refusal is None:
+        DailyCount.add("server_errors")
     with suppress(ApiError):  # the client has disconnected
         drop(body)
     reason = with_request_id((refusal or plain_error(500)).detail)
@@ -141,9 +145,9 @@ def carry_out(
     left, limit = quota.bytes_left(repo)
     too_much = quota.refusals(request, left, limit)
     push, refused = accept_refs(access, request, stale_moves(repo, request) | too_much)
-    give_back_connection()
     if refused:
-        logger.info("Refused push to %s by %s: %s", repo.path, actor, listed(refused))
+        log_refused(repo, actor, refused)
+    give_back_connection()
     if push is None:
         drop(body)
         if not request.wants_report:
@@ -167,6 +171,11 @@ def carry_out(
     if not refused or not request.wants_report:
         return answer
     return with_refusals(answer, refused.items(), sideband=request.sideband)
+
+
+def log_refused(repo: Repo, actor: User, refused: dict[str, str]) -> None:
+    logger.info("Refused push to %s by %s: %s", repo.path, actor, listed(refused))
+    DailyCount.add("refused_pushes")
 
 
 def listed(refused: dict[str, str]) -> str:

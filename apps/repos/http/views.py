@@ -46,6 +46,7 @@ from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.repos.http import push, streams
 from apps.repos.http.transfer_slots import caller_of, transfer_slot
 from apps.site import limits
+from apps.site.models import DailyCount
 
 FETCH_LIMIT = 16 * 1024 * 1024
 """Most bytes of a fetch request. It names the objects that the client has and wants."""
@@ -80,6 +81,7 @@ def git_view(method: str) -> Callable[[View], View]:
                 error = as_api_error(exception)
                 if error is None:
                     logger.error("Defect at %s", request.path, exc_info=exception)
+                    DailyCount.add("server_errors")
                     error = plain_error(500)
                 response = refusal(error)
             add_headers(request, response)
@@ -188,6 +190,8 @@ def refusal_logged(path: str, principal: Principal) -> Iterator[None]:
     except (ApiError, Http404) as error:
         if principal.person is not None and not isinstance(error, Moved):
             log_refusal(path, principal, error)
+            if not isinstance(error, TooMany):  # rate limits keep clients from the database
+                DailyCount.add("refused_pushes")
         raise
 
 
