@@ -309,6 +309,10 @@ class GitRepo:
         """Full name -> object of all branches and tags; with `pulls`, of the heads of pulls too."""
         return self._refs("refs/heads", "refs/tags", *(["refs/pull"] if pulls else []))
 
+    def kept_refs(self) -> dict[str, str]:
+        """The same of the refs that keep the commits of pulls."""
+        return self._refs(*NAMESPACES[2:])
+
     def some_refs(self, names: Collection[str]) -> dict[str, str]:
         """Full name -> object of the refs among `names` that exist. It may contain other refs.
 
@@ -476,13 +480,19 @@ class GitRepo:
         kept = [f"--glob={namespace}/*" for namespace in NAMESPACES]
         self.git("bundle", "create", "--quiet", "-", *kept, take=take)
 
-    def create_from_bundle(self, bundle: Path, default_branch: str) -> None:
+    def create_from_bundle(self, write: Callable[[Path], object], default_branch: str) -> None:
         """Create the repository with the refs and objects of a bundle, checked like those of a
-        push. Refs in other namespaces are left out. `GitError`, also for refs with invalid names.
+        push. `write` writes the bundle to a path. Refs in other namespaces than `NAMESPACES` are
+        left out. `GitError`, also for refs with invalid names.
         """
         self.create(default_branch)
+        bundle = self.path / "import.bundle"
+        write(bundle)
         self._fetch(bundle, *(f"+{namespace}/*:{namespace}/*" for namespace in NAMESPACES))
+        bundle.unlink()
         names = self.git("for-each-ref", "--format=%(refname)").out
+        if not names:  # git takes a header without refs for a bundle
+            raise GitError("the bundle has no refs")
         for name in names.decode("utf-8", "surrogateescape").splitlines():
             if not valid_ref_name(name):
                 raise GitError(f"invalid name of a ref: {name!r}")

@@ -6,10 +6,11 @@ import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import orjson
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 from django.db import transaction
 from django.test import TestCase, override_settings
@@ -30,9 +31,10 @@ CONTENT = b"Spring tide.\n"
 @pytest.fixture(scope="module")
 def tides(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: Any) -> Iterator[Repo]:
     """The largest repository of the demo. A thread refers to an upload."""
-    folder = tmp_path_factory.mktemp("uploads")
+    options = {"location": tmp_path_factory.mktemp("uploads")}
+    folder = {**settings.STORAGES["uploads"], "OPTIONS": options}
     with (
-        override_settings(BASE_URL=BASE, UPLOADS_DIR=folder),
+        override_settings(BASE_URL=BASE, STORAGES={**settings.STORAGES, "uploads": folder}),
         django_db_blocker.unblock(),
         transaction.atomic(),
     ):
@@ -66,11 +68,12 @@ def run(db: None) -> Callable[..., str]:
     return ran
 
 
-@pytest.fixture
-def archive(tides: Repo, run: Any, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def archive(tides: Repo, django_db_blocker: Any, tmp_path_factory: Any) -> Path:
     """An archive of the repository."""
-    path = tmp_path / "tides.zip"
-    run("export_repo", tides.path, path)
+    path: Path = tmp_path_factory.mktemp("archive") / "tides.zip"
+    with django_db_blocker.unblock():
+        call_command("export_repo", tides.path, str(path), stdout=io.StringIO())
     return path
 
 
@@ -93,3 +96,20 @@ def listed(api: Api, path: str) -> list[Any]:
         records += answer["results"]
         page = answer["next"]
     return records
+
+
+def changed(archive: Path, target: Path, **parts: bytes | None) -> Path:
+    """A copy of the archive in which these parts are replaced, or removed; `.` in names is `_`."""
+    with ZipFile(archive) as old, ZipFile(target, "w", ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            content = parts.get(name.replace(".", "_"), old.read(name))
+            if content is not None:
+                new.writestr(name, content)
+    return target
+
+
+def with_line(archive: Path, name: str, at: int, /, **values: Any) -> dict[str, bytes]:
+    """The part of an archive in which the record at this index has other values."""
+    records = lines(archive, name)
+    records[at] = {**records[at], **values}
+    return {f"{name}_jsonl": b"\n".join(map(orjson.dumps, records))}
