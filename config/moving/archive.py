@@ -49,7 +49,14 @@ class ArchiveWriter:
 
 @contextmanager
 def writing(path: Path) -> Iterator[ArchiveWriter]:
-    """Write an archive that only the user of this process can read. It gets its name when it is
+    """Write an archive; see `new_file`."""
+    with new_file(path) as file, ZipFile(file, "w") as archive:
+        yield ArchiveWriter(archive)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file that only the user of this process can read. It gets its name when it is
     complete. `FileExistsError` if there is a file of this name.
     """
     if path.exists():
@@ -59,8 +66,7 @@ def writing(path: Path) -> Iterator[ArchiveWriter]:
         unfinished.unlink(missing_ok=True)
         descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w+b") as file:
-            with ZipFile(file, "w") as archive:
-                yield ArchiveWriter(archive)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         unfinished.rename(path)

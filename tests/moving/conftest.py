@@ -32,9 +32,10 @@ CONTENT = b"Spring tide.\n"
 def tides(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: Any) -> Iterator[Repo]:
     """The largest repository of the demo. A thread refers to an upload."""
     options = {"location": tmp_path_factory.mktemp("uploads")}
-    folder = {**settings.STORAGES["uploads"], "OPTIONS": options}
+    storages: Any = settings.STORAGES
+    folder = {**storages["uploads"], "OPTIONS": options}
     with (
-        override_settings(BASE_URL=BASE, STORAGES={**settings.STORAGES, "uploads": folder}),
+        override_settings(BASE_URL=BASE, STORAGES={**storages, "uploads": folder}),
         django_db_blocker.unblock(),
         transaction.atomic(),
     ):
