@@ -125,3 +125,19 @@ def test_who_is_not_there_has_no_data(db, run, tmp_path):
     with pytest.raises(CommandError, match="no user"):
         run("export_user", "nobody", tmp_path / "x")
     assert not list(tmp_path.iterdir())
+
+
+def test_people_get_the_same_by_the_api(tides: Repo, alice: Api, run, tmp_path):
+    Api(None).get("/users/self/export").fails(401, "not_authenticated")
+    whole = alice.client.get("/api/v1/users/self/export", headers=alice.headers)
+    assert whole.status_code == 200 and whole["Content-Type"] == "application/jsonl"
+    assert whole["Cache-Control"] == "no-store"
+    run("export_user", "alice", path := tmp_path / "alice.jsonl")
+    lines = [orjson.loads(line) for line in whole.getvalue().splitlines()]
+    written = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    assert without_use(lines) == without_use(written) and len(lines) > 20
+
+
+def without_use(lines: list[Any]) -> list[Any]:
+    """The lines without tokens, which the request used."""
+    return [line for line in lines if line["type"] != "token"]
