@@ -11,14 +11,17 @@ from zipfile import ZipFile
 import pytest
 from django.core.management.base import CommandError
 
+from apps.accounts.models import User
 from apps.events.models import Event
 from apps.git.repo import GitRepo
 from apps.repos.models import Repo
+from apps.threads.actions import delete_reply, delete_thread
 from config.moving.archive import writing
 from tests.api import Api
 from tests.factories import UserFactory
 from tests.git.scratch import git as run_git
 from tests.moving.conftest import CONTENT, lines, listed, record
+from tests.principals import access_of
 
 
 @pytest.mark.parametrize("name", ["threads", "pulls", "protections"])
@@ -133,3 +136,24 @@ def test_an_empty_repository_has_no_bundle(db, make, run, tmp_path, settings):
     with ZipFile(tmp_path / "empty.zip") as file:
         assert "repository.bundle" not in file.namelist()
     assert lines(tmp_path / "empty.zip", "threads") == []
+
+
+def test_what_is_deleted_is_left_out(tides: Repo, make: Any, run: Any, tmp_path: Path):
+    """A thread with its replies, and the former texts of a deleted reply above a live one. The
+    number of the deleted thread is not given again, here or elsewhere.
+    """
+    word, alice = "Xylophone", User.objects.get(username="alice")
+    access = access_of(alice, tides)
+    thread = make.thread(tides, by=alice, title="Kept", body="")
+    reply = make.reply(thread, by=alice, body=word)
+    make.reply(thread, by=alice, to=reply, body="Kept")
+    delete_reply(access=access, reply=reply)
+    gone = make.thread(tides, by=alice, title=word, body=word)
+    make.reply(gone, by=alice, body=word)
+    delete_thread(access=access, thread=gone)
+    run("export_repo", tides.path, path := tmp_path / "a.zip")
+    for name in ("threads", "thread_versions", "replies", "reply_versions"):
+        assert word not in str(lines(path, name)), name
+    run("import_repo", path, "--user", "alice")
+    there = Repo.objects.get(owner_user=alice)
+    assert make.thread(there, by=alice, title="New", body="").number == gone.number + 1
