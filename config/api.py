@@ -50,6 +50,7 @@ from apps.threads.views import (
     ThreadViewSet,
 )
 from apps.uploads.views import UploadsOfRepoViewSet, UploadViewSet
+from config.moving.views import PersonExportViewSet
 from config.views import DocumentViewSet
 
 
@@ -85,6 +86,7 @@ route_singleton("openapi.json", DocumentViewSet)
 route("api-tokens", TokenViewSet)
 route("signup-invites", InviteViewSet)
 route("users", UserViewSet)
+route_singleton("users/self/export", PersonExportViewSet)
 route_singleton("check-username", CheckUsernameViewSet)
 route_singleton("check-team-slug", CheckTeamSlugViewSet)
 route_singleton("suggest-users", SuggestUsersViewSet)

@@ -48,6 +48,7 @@ NOT_ATOMIC = {
 FACTS = {
     "apps/repos/actions.py:complete_fork": "a worker copies, and asks for the creator anew",
     "apps/repos/actions.py:fail_fork": "it fails also when its creator may nothing any more",
+    "apps/repos/actions.py:import_repo": "who runs the site needs no account for it",
     "apps/pulls/actions/forgetting.py:forget_commit": "who runs the site needs no account for it",
 }
 """Actions of the system itself. Their `actor`, if any, is named by the event and has no access."""

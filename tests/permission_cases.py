@@ -44,7 +44,7 @@ PEOPLE = {
     "St": "sam",
     "In": "ina",
 }
-STREAMS = re.compile(r"/(content|diff|patch)$|/(tail-events|raw/|archive)")
+STREAMS = re.compile(r"/(content|diff|export|patch)$|/(tail-events|raw/|archive)")
 ONLY_IN_TEAMS = {"V", "M", "D"}
 
 

@@ -15,6 +15,8 @@ PREFIX = "/api/v1"
 RESERVED = frozenset({"self", "new"})
 PLACEHOLDER = "deleted-account-"
 """The beginning of the usernames of deleted accounts, which nobody else may have."""
+IMPORTED = "imported-"
+"""The same for authors of imported texts who have no account here."""
 USERNAME = re.compile(r"[A-Za-z0-9]+(?:[-_.][A-Za-z0-9]+)*")
 TEAM_SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
 REPO_SLUG = re.compile(r"[a-z0-9._-]+")
@@ -31,8 +33,9 @@ def username_problem(name: str) -> str | None:
             f"A username has 1 to {USERNAME_MAX} letters or digits, "
             "with single '-', '_' or '.' between them."
         )
-    if name.lower().startswith(PLACEHOLDER):
-        return f'Names that begin with "{PLACEHOLDER}" are reserved.'
+    for beginning in (PLACEHOLDER, IMPORTED):
+        if name.lower().startswith(beginning):
+            return f'Names that begin with "{beginning}" are reserved.'
     return _reserved(name)
 
 

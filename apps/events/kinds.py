@@ -62,6 +62,11 @@ class Kind(DescribedKind):
         "restored a repository",
         "restored the repository {repo}",
     )
+    REPO_IMPORTED = (
+        "repo-imported",
+        "imported the repository",
+        "imported the repository {repo}",
+    )
     FORK_CREATED = "fork-created", "forked the repository", "made the fork {repo}"
     FORK_FAILED = (
         "fork-failed",

@@ -83,6 +83,10 @@ _CONFIG: Final = """\
 	missingSpaceBeforeDate = ignore
 	zeroPaddedFilemode = ignore
 """
+_IGNORED: Final = ("fsck.badTimezone", "fsck.missingSpaceBeforeDate", "fsck.zeroPaddedFilemode")
+"""As in `receive.fsck` above: old tools wrote such objects."""
+NAMESPACES: Final = ("refs/heads", "refs/tags", "refs/pull", "refs/versions", "refs/approved")
+"""The refs of a repository. Clients do not see the last two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +309,10 @@ class GitRepo:
         """Full name -> object of all branches and tags; with `pulls`, of the heads of pulls too."""
         return self._refs("refs/heads", "refs/tags", *(["refs/pull"] if pulls else []))
 
+    def kept_refs(self) -> dict[str, str]:
+        """The same of the refs that keep the commits of pulls."""
+        return self._refs(*NAMESPACES[2:])
+
     def some_refs(self, names: Collection[str]) -> dict[str, str]:
         """Full name -> object of the refs among `names` that exist. It may contain other refs.
 
@@ -454,7 +462,7 @@ class GitRepo:
 
         It creates no ref. Without one, `upkeep` removes the objects after two weeks.
         """
-        self._fetch(source, full_sha(sha))
+        self._fetch(source.path, full_sha(sha))
 
     def create_as_copy(self, source: "GitRepo") -> None:
         """Create the repository with the branches, tags, HEAD and objects of `source`.
@@ -463,15 +471,41 @@ class GitRepo:
         copy could otherwise fetch objects that the source no longer shows.
         """
         self.create(source.head_branch())
-        self._fetch(source, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+        self._fetch(source.path, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 
-    def _fetch(self, source: "GitRepo", *refspecs: str) -> None:
+    def write_bundle(self, take: Callable[[bytes], object]) -> None:
+        """Pass a bundle of all branches, tags and commits that pulls keep to `take`, in pieces.
+        `GitError`, also for a repository without refs.
+        """
+        kept = [f"--glob={namespace}/*" for namespace in NAMESPACES]
+        self.git("bundle", "create", "--quiet", "-", *kept, take=take)
+
+    def create_from_bundle(self, write: Callable[[Path], object], default_branch: str) -> None:
+        """Create the repository with the refs and objects of a bundle, checked like those of a
+        push. `write` writes the bundle to a path. Refs in other namespaces than `NAMESPACES` are
+        left out. `GitError`, also for refs with invalid names.
+        """
+        self.create(default_branch)
+        bundle = self.path / "import.bundle"
+        write(bundle)
+        self._fetch(bundle, *(f"+{namespace}/*:{namespace}/*" for namespace in NAMESPACES))
+        bundle.unlink()
+        names = self.git("for-each-ref", "--format=%(refname)").out
+        if not names:  # git takes a header without refs for a bundle
+            raise GitError("the bundle has no refs")
+        for name in names.decode("utf-8", "surrogateescape").splitlines():
+            if not valid_ref_name(name):
+                raise GitError(f"invalid name of a ref: {name!r}")
+        ignored = dict.fromkeys(_IGNORED, "ignore")
+        self.git("fsck", "--strict", "--no-dangling", "--no-progress", config=ignored)
+
+    def _fetch(self, source: Path, *refspecs: str) -> None:
         quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
         plain = ("--no-recurse-submodules", "--no-show-forced-updates")
         # A pack is complete or absent. With single objects, a killed git could leave a commit
         # without its files, and git takes a commit that exists as complete.
         whole = {"fetch.unpackLimit": "1"}
-        self.git("fetch", *quiet, *plain, str(source.path.resolve()), *refspecs, config=whole)
+        self.git("fetch", *quiet, *plain, str(source.resolve()), *refspecs, config=whole)
 
 
 def _ref(text: str) -> str:

@@ -52,6 +52,7 @@ class Limits:
 LIMITS: Final[dict[str, Limits]] = {
     "archive": Limits(deadline=60, processor=60),
     "blame": Limits(output=8 * _MIB, processor=10),
+    "bundle": Limits(deadline=3600, memory=_GIB),
     "cat-file": Limits(output=32 * _MIB),
     "commit-graph": Limits(deadline=60, memory=_GIB, processor=60),
     "diff-tree": Limits(output=32 * _MIB),
@@ -59,6 +60,7 @@ LIMITS: Final[dict[str, Limits]] = {
     "fetch": Limits(deadline=600, memory=_GIB),
     "format-patch": Limits(output=32 * _MIB, processor=10),
     "for-each-ref": Limits(output=64 * _MIB),
+    "fsck": Limits(deadline=3600, memory=_GIB),
     "gc": Limits(deadline=3600, memory=2 * _GIB),
     "hash-object": Limits(),
     "log": Limits(deadline=5, output=8 * _MIB, processor=5),

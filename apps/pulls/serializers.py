@@ -253,18 +253,22 @@ def merge_record(pull: Pull, record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def review_record(review: Review, eligibility: Eligibility) -> dict[str, Any]:
-    """The record of a row of `ReviewQuerySet.with_people`, whose pull has its thread loaded."""
-    reason = eligibility.reason_against_review(review)
+def review_record(review: Review, eligibility: Eligibility | None) -> dict[str, Any]:
+    """The record of a row of `ReviewQuerySet.with_people`, whose pull has its thread loaded.
+    Without an eligibility, it lacks the fields that are computed.
+    """
+    computed: dict[str, Any] = {}
+    if eligibility is not None:
+        reason = eligibility.reason_against_review(review)
+        computed["is_stale"] = eligibility.shows_stale(review)
+        computed |= {"is_eligible": reason is None, "reason": reason}
     return {
         "uuid": review.uuid,
         "pull_number": review.pull.number,
         "status": review.status,
         "body": review.body,
         "commit_sha": review.commit_sha,
-        "is_stale": eligibility.shows_stale(review),
-        "is_eligible": reason is None,
-        "reason": reason,
+        **computed,
         "dismissed_by_username": review.dismissed_by.username if review.dismissed_by else None,
         "created_by_uuid": review.created_by.uuid,
         "created_by_username": review.created_by.username,

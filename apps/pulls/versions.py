@@ -185,7 +185,11 @@ def read_contents(version: PullVersion) -> None:
 
 def list_versions(pull: Pull) -> QuerySet[Any, Any]:
     """The records of a pull's versions, oldest first."""
-    versions: QuerySet[Any, Any] = pull.versions.order_by("version")
+    return version_records(pull.versions.order_by("version"))
+
+
+def version_records(versions: QuerySet[Any, Any], **further: F) -> QuerySet[Any, Any]:
+    """The records of these versions, with further columns."""
     return versions.values(
         "version",
         "head_sha",
@@ -196,6 +200,7 @@ def list_versions(pull: Pull) -> QuerySet[Any, Any]:
         *STATISTICS,
         pushed_by_uuid=F("pushed_by__uuid"),
         pushed_by_username=F("pushed_by__username"),
+        **further,
     )
 
 

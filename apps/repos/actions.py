@@ -7,7 +7,7 @@ like the acceptance of a push and like a merge.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import EllipsisType
 from typing import Any
@@ -22,7 +22,7 @@ from apps.accounts.rules import check_confirmed
 from apps.core.access import Level
 from apps.core.availability import REPO_SLUGS
 from apps.core.changes import ChangeReport, differing, given, set_changed
-from apps.core.errors import ApiError, Conflict, Invalid, unavailable
+from apps.core.errors import ApiError, Conflict, Forbidden, Invalid, unavailable
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
@@ -47,8 +47,9 @@ from apps.repos.models import (
 )
 from apps.repos.protection_rules import check_settings, defaults, settings_of
 from apps.repos.pushes import point_head_on_commit
-from apps.repos.quota import check_copy
+from apps.repos.quota import check_copy, check_import
 from apps.repos.rules import check_default_branch
+from apps.teams.models import Team
 
 TRIES = 5
 """Most attempts to lock all forks, and to find a free slug, if others interfere each time."""
@@ -91,6 +92,39 @@ def create_repo(
     repo.take_slug()
     repo.git.create(repo.default_branch)
     record(Kind.REPO_CREATED, actor=access.user, about=repo)
+    return repo
+
+
+@transaction.atomic
+def import_repo(
+    *,
+    owner: Team | User,
+    values: dict[str, Any],
+    made: GitRepo,
+    source: str,
+    fill: Callable[[Repo], None],
+) -> Repo:
+    """Add a repository from elsewhere: its row with these values, its folder `made`, and all rows
+    that `fill` writes. `source`: the address that it had.
+
+    For operators: nobody's access is checked. Locks the owner. Errors: 403 for an inactive owner,
+    409 `slug_taken`, `quota_reached`, those of `fill`. The folder is moved inside the transaction.
+    """
+    lock(owner)
+    if not owner.is_active:
+        raise Forbidden("owner_inactive", f"{owner.path} is deactivated.")
+    size, refs = bytes_in(made.path), made.refs()
+    check_import(size, owner)
+    has_branches = any(name.startswith(BRANCHES) for name in refs)
+    with _unique_or(_slug_taken(values["slug"])):
+        repo = owner.repos.create(disk_bytes=size, is_empty=not has_branches, **values)
+    repo.take_slug()
+    made.path.rename(repo.git.path)  # OSError if the target exists
+    moved_at = repo.pushed_at or repo.created_at
+    rows = (Ref(repo=repo, full_name=name, sha=refs[name], updated_at=moved_at) for name in refs)
+    Ref.objects.bulk_create(rows, batch_size=1000)
+    fill(repo)
+    record(Kind.REPO_IMPORTED, actor=None, about=repo, data={"source": source})
     return repo
 
 

@@ -32,7 +32,20 @@ def bytes_left(repo: Repo) -> tuple[int, str]:
 
 def check_copy(upstream: Repo, owner: Team | User) -> None:
     """409 `quota_reached` if a copy of this repository would exceed the owner's limit."""
-    if bytes_of(owner) + upstream.disk_bytes > settings.OWNER_BYTES:
+    check_room(upstream.disk_bytes, owner)
+
+
+def check_import(size: int, owner: Team | User) -> None:
+    """409 `quota_reached` if a new repository of this size would exceed a limit."""
+    if size > settings.REPO_BYTES:
+        text = f"A repository may take {size_of(settings.REPO_BYTES)}."
+        raise Conflict("quota_reached", text)
+    check_room(size, owner)
+
+
+def check_room(size: int, owner: Team | User) -> None:
+    """409 `quota_reached` if so many bytes more would exceed the owner's limit."""
+    if bytes_of(owner) + size > settings.OWNER_BYTES:
         raise Conflict("quota_reached", f"There is no room for a copy: {limit_of(owner)}.")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from itertools import accumulate, takewhile
 from typing import Any
@@ -125,22 +125,29 @@ def first_replies(thread: Thread, most: int, size: int) -> tuple[list[Any], bool
     return rows[:fitting], fitting < len(rows)
 
 
+OF_THREAD_VERSION = ("version", "title", "body", "created_at")
+OF_REPLY_VERSION = ("version", "kind", "status", "body", "links", "created_at")
+
+
 def list_thread_versions(thread: Thread) -> QuerySet[Any, Any]:
     """The versions of a thread, oldest first: the fields of `ThreadVersionRecord`."""
-    return _versions(thread.versions.all(), "title", "body")
+    return version_records(thread.versions.order_by("version"), OF_THREAD_VERSION)
 
 
 def list_reply_versions(reply: Reply) -> QuerySet[Any, Any]:
     """The versions of a reply, oldest first: the fields of `ReplyVersionRecord`."""
-    return _versions(reply.versions.all(), "kind", "status", "body", "links")
+    return version_records(reply.versions.order_by("version"), OF_REPLY_VERSION)
 
 
-def _versions(versions: QuerySet[Any, Any], *fields: str) -> QuerySet[Any, Any]:
+def version_records(
+    versions: QuerySet[Any, Any], columns: Sequence[str], **further: F
+) -> QuerySet[Any, Any]:
+    """The records of these versions, with further columns."""
     editor = {
         "edited_by_uuid": F("edited_by__uuid"),
         "edited_by_username": F("edited_by__username"),
     }
-    return versions.order_by("version").values("version", *fields, "created_at", **editor)
+    return versions.values(*columns, **editor, **further)
 
 
 class Participants:

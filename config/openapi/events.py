@@ -179,6 +179,7 @@ PullMerge = record(
     merge_strategy=word_of(Strategy, allow_null=True),
     target_branch=CharField(),
 )
+ImportData = record("ImportData", source=CharField())
 ReviewData = record("ReviewData", status=word_of(ReviewStatus))
 ReviewChange = record("ReviewChange", ReviewData, changed=ListField(child=CharField()))
 Moderation = record("Moderation", moderated=BooleanField(required=False))
@@ -204,6 +205,7 @@ SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.REPO_UPDATED: (RepoTarget, RepoChanges),
     Kind.REPO_DELETED: (RepoTarget, DeletionData),
     Kind.REPO_RESTORED: (RepoTarget, None),
+    Kind.REPO_IMPORTED: (RepoTarget, ImportData),
     Kind.FORK_CREATED: (ForkTarget, None),
     Kind.FORK_FAILED: (ForkTarget, ForkFailure),
     Kind.BRANCH_CREATED: (BranchTarget, RefMoved),

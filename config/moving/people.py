@@ -1,0 +1,146 @@
+"""The data of one person as JSON lines: their account, and their own texts and events that they may
+read now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+from apps.accounts.models import NOT_GONE
+from apps.accounts.principal import Principal
+from apps.accounts.queries import list_tokens
+from apps.accounts.serializers import token_record, user_record
+from apps.core import json
+from apps.core.access import Level
+from apps.events.models import Event
+from apps.events.queries import list_pings, ping_row, ping_values
+from apps.events.serializers import event_records, ping_records
+from apps.pulls.models import PULL_ROW, Pull, Review
+from apps.pulls.serializers import pull_records, review_record
+from apps.repos.models import Repo, RepoPath
+from apps.repos.views import repo_records
+from apps.teams.queries import list_teams
+from apps.teams.serializers import team_record
+from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread, ThreadKind
+from apps.threads.serializers import reply_record, thread_record
+from apps.uploads.models import Upload
+from apps.uploads.serializers import upload_record
+from config.moving.exporting import BATCH, Records, in_batches
+
+
+def write_person(principal: Principal, base: str, file: IO[bytes]) -> int:
+    """Write a line `{"type": …, "record": …}` for each record; return the number of lines.
+
+    Lines of replies, reviews and uploads also have `repo_path`. `base`: scheme and host of
+    addresses. `OSError`. Each type takes one query, and one or two more for 500 rows.
+    """
+    count = 0
+    for kind, records in PersonExport(principal, base).types().items():
+        for line in records():
+            file.write(json.dumps({"type": kind, **line}) + b"\n")
+            count += 1
+    return count
+
+
+class PersonExport:
+    """The lines of each type."""
+
+    def __init__(self, principal: Principal, base: str) -> None:
+        self.principal, self.user, self.base = principal, principal.user, base
+
+    def types(self) -> dict[str, Callable[[], Records]]:
+        return {
+            "account": self.account,
+            "team": self.teams,
+            "token": self.tokens,
+            "repository": self.repositories,
+            "thread": self.threads,
+            "reply": self.replies,
+            "pull": self.pulls,
+            "review": self.reviews,
+            "upload": self.uploads,
+            "ping": self.pings,
+            "event": self.events,
+        }
+
+    def readable(self, path: str) -> Any:
+        """The condition for rows of repositories that the person may read."""
+        return Repo.objects.where_readable(self.principal, path)
+
+    def account(self) -> Records:
+        yield {"record": user_record(self.user, self.user, self.base)}
+
+    def teams(self) -> Records:
+        teams: Any = list_teams(self.principal)
+        for team in teams:
+            yield {"record": team_record(team, team.caller_role)}
+
+    def tokens(self) -> Records:
+        for token in list_tokens(self.user).iterator(BATCH):
+            yield {"record": token_record(token)}
+
+    def repositories(self) -> Records:
+        rows = self.user.repos.filter(NOT_GONE).order_by("slug").rows()
+        for batch in in_batches(rows.iterator(BATCH)):
+            owner, level = self.user.path, Level.OWNER
+            for record in repo_records(batch, self.principal, owner, level, self.base):
+                yield {"record": record}
+
+    def threads(self) -> Records:
+        rows = Thread.objects.existing().filter(self.readable("repo"), created_by=self.user)
+        rows = rows.exclude(kind=ThreadKind.PULL).order_by("pk")
+        for row, repo in with_paths(rows, THREAD_ROW.values(), "repo__"):
+            yield {"record": thread_record(row, repo, self.base)}
+
+    def replies(self) -> Records:
+        rows = Reply.objects.live().filter(self.readable("thread__repo"), created_by=self.user)
+        rows = rows.filter(thread__deleted_at=None).order_by("pk")
+        columns = ("thread__number", *REPLY_ROW.values())
+        for (number, *row), repo in with_paths(rows, columns, "thread__repo__"):
+            yield {"repo_path": repo.path, "record": reply_record(row, number)}
+
+    def pulls(self) -> Records:
+        rows = Pull.objects.visible_to(self.principal).filter(thread__created_by=self.user)
+        pairs = with_paths(rows.order_by("pk"), PULL_ROW.values(), "repo__")
+        for batch in in_batches(pairs):
+            for record in pull_records(batch, self.principal, self.base):
+                yield {"record": record}
+
+    def reviews(self) -> Records:
+        """The reviews without the fields that depend on the rest of the pull."""
+        rows = Review.objects.filter(self.readable("pull__repo"), created_by=self.user)
+        owners = ("pull__repo__owner_team", "pull__repo__owner_user")
+        rows = rows.select_related("created_by", "dismissed_by", *owners).defer("body_html")
+        for review in rows.order_by("pk").iterator(BATCH):
+            yield {"repo_path": review.pull.repo.path, "record": review_record(review, None)}
+
+    def uploads(self) -> Records:
+        rows = Upload.objects.filter(self.readable("repo"), created_by=self.user, deleted_at=None)
+        owners = ("repo__owner_team", "repo__owner_user")
+        for upload in rows.select_related("created_by", *owners).order_by("pk").iterator(BATCH):
+            yield {"repo_path": upload.repo.path, "record": upload_record(upload, self.base)}
+
+    def pings(self) -> Records:
+        rows = ping_values(list_pings(self.principal)).iterator(BATCH)
+        for batch in in_batches(rows):
+            for record in ping_records([ping_row(row) for row in batch], self.base):
+                yield {"record": record}
+
+    def events(self) -> Records:
+        """The events that the person caused, oldest first."""
+        rows = Event.objects.filter(actor=self.user).visible_to(self.principal).order_by("id")
+        last = 0
+        while batch := rows.filter(id__gt=last)[:BATCH].rows():
+            last = batch[-1].id
+            for record in event_records(batch, self.base):
+                yield {"record": record}
+
+
+def with_paths(rows: Any, columns: Any, repo: str) -> Iterator[tuple[list[Any], RepoPath]]:
+    """The values of these columns, and the path of the repository of each row. `repo`: the query
+    path to the columns of the repository.
+    """
+    paths = RepoPath.columns(repo)
+    for values in rows.values_list(*columns, *paths).iterator(BATCH):
+        yield list(values[: -len(paths)]), RepoPath(*values[-len(paths) :])

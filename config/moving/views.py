@@ -1,0 +1,44 @@
+"""The resource `/users/self/export`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from tempfile import TemporaryFile
+
+from django.http.response import HttpResponseBase
+
+from apps.accounts.principal import Principal
+from apps.browse.downloads import text_response
+from apps.browse.read_slots import heavy_slots
+from apps.core.access import Level
+from apps.core.operation import operation
+from apps.core.views import ApiViewSet
+from apps.repos.http.transfer_slots import caller_of
+from config.moving.people import write_person
+
+JSON_LINES = "application/jsonl"
+
+
+class PersonExportViewSet(ApiViewSet):
+    """/users/self/export"""
+
+    principal: Principal
+    schema_tags = ["users"]
+
+    @operation(Level.NONE, media_type=JSON_LINES, is_secret=True)
+    def retrieve(self) -> HttpResponseBase:
+        """Read all data of the caller as JSON lines.
+
+        Each line is an object with `type` and `record`, a record of this API: the account, teams,
+        tokens without their text, own repositories, threads, replies, pulls, reviews, uploads,
+        pings and events. Replies, reviews and uploads have `repo_path` beside it. Reviews lack the
+        fields that depend on the rest of their pull. Texts in repositories that the caller may not
+        read any more are left out.
+        """
+        with ExitStack() as opened:
+            file = opened.enter_context(TemporaryFile())
+            # The file is complete before the first byte is sent, so that no client gets a part.
+            with heavy_slots.slot(caller_of(self.http_request, self.principal)):
+                write_person(self.principal, self.base_url, file)
+            opened.pop_all()
+        return text_response(self.http_request, self.principal, file, JSON_LINES)

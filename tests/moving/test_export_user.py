@@ -1,0 +1,143 @@
+"""`manage.py export_user`: the data of a person, and nobody else's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from django.core.management.base import CommandError
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.repos.models import Repo
+from config.moving.people import write_person
+from tests.api import Api
+from tests.moving.conftest import BASE, listed
+
+
+def exported(run: Any, path: Path, name: str) -> dict[str, list[Any]]:
+    run("export_user", name, path)
+    records: dict[str, list[Any]] = {}
+    for line in map(orjson.loads, path.read_bytes().splitlines()):
+        records.setdefault(line["type"], []).append(line["record"])
+    return records
+
+
+def by_uuid(records: list[Any]) -> list[Any]:
+    return sorted(records, key=lambda record: str(record["uuid"]))
+
+
+def test_the_records_are_those_of_the_api(tides: Repo, alice: Api, run, tmp_path):
+    mine = exported(run, tmp_path / "alice.jsonl", "alice")
+    assert mine["account"] == [alice.get("/users/self").gives()]
+    assert mine["account"][0]["email"] == "alice@example.org"
+    assert by_uuid(mine["team"]) == by_uuid(listed(alice, "/teams"))
+    assert mine["event"] == listed(alice, "/events?scope=self")[::-1]
+    assert mine["ping"] == listed(alice, "/pings")
+    own = {"created_by_username": "alice"}.items()
+    for kind in ("thread", "pull"):
+        records = listed(alice, f"/{kind}s")
+        wanted = [record for record in records if own <= record.items()]
+        assert by_uuid(mine[kind]) == by_uuid(wanted) and wanted
+    replies = [
+        reply
+        for repo in listed(alice, "/teams/acme/repos")
+        for thread in numbers(alice, f"/teams/acme/repos/{repo['slug']}")
+        for reply in listed(alice, f"/teams/acme/repos/{repo['slug']}/threads/{thread}/replies")
+        if own <= reply.items()
+    ]
+    assert by_uuid(mine["reply"]) == by_uuid(replies) and replies
+    [upload] = mine["upload"]
+    assert upload == alice.get(f"/uploads/{upload['uuid']}").gives()
+
+
+def numbers(api: Api, repo: str) -> list[int]:
+    records = [*listed(api, f"{repo}/threads"), *listed(api, f"{repo}/pulls")]
+    return [record["number"] for record in records]
+
+
+def test_reviews_have_their_stored_fields(tides: Repo, alice: Api, run, tmp_path):
+    [review, *_] = exported(run, tmp_path / "carol.jsonl", "carol")["review"]
+    path = next(
+        f"{repo.api_path}/pulls/{review['pull_number']}/reviews/{review['uuid']}"
+        for repo in Repo.objects.all()
+        if repo.pulls.filter(reviews__uuid=review["uuid"]).exists()
+    )
+    whole = alice.get(path).gives()
+    assert whole.keys() - review.keys() == {"is_stale", "is_eligible", "reason"}
+    assert review.items() <= whole.items() and review["created_by_username"] == "carol"
+
+
+def test_there_is_no_secret_and_nothing_of_others(tides: Repo, alice: Api, run, tmp_path):
+    text = (path := tmp_path / "alice.jsonl")
+    mine = exported(run, path, "alice")
+    user = User.objects.get(username="alice")
+    tokens = user.tokens.all()
+    assert len(mine["token"]) == len(tokens) > 0
+    for secret in (user.password, *(token.digest for token in tokens)):
+        assert secret.encode() not in text.read_bytes()
+    for kind in ("thread", "reply", "pull", "upload"):
+        assert {record["created_by_username"] for record in mine[kind]} == {"alice"}
+    assert {record["actor_user_username"] for record in mine["event"]} == {"alice"}
+    assert path.stat().st_mode & 0o77 == 0
+
+
+def test_texts_in_repositories_that_are_closed_to_the_person_are_left_out(tides, run, tmp_path):
+    before = exported(run, tmp_path / "before.jsonl", "carol")
+    assert before["review"] and before["event"]
+    Repo.objects.update(visibility="private")
+    carol = User.objects.get(username="carol")
+    carol.memberships.all().delete()
+    after = exported(run, tmp_path / "after.jsonl", "carol")
+    assert not {"thread", "reply", "pull", "review", "upload", "ping"} & after.keys()
+    assert all(record["repo_path"] is None for record in after.get("event", []))
+
+
+def test_the_number_of_queries_does_not_depend_on_the_number_of_texts(tides, make, tmp_path):
+    def queries(name: str) -> tuple[int, Counter[str]]:
+        principal = Principal(User.objects.get(username=name))
+        with (
+            (tmp_path / name).open("wb") as file,
+            CaptureQueriesContext(
+                connection,
+            ) as captured,
+        ):
+            write_person(principal, BASE, file)
+        lines = map(orjson.loads, (tmp_path / name).read_bytes().splitlines())
+        return len(captured), Counter(line["type"] for line in lines)
+
+    few, before = queries("alice")
+    alice = User.objects.get(username="alice")
+    for number in range(5):
+        thread = make.thread(tides, by=alice, title=f"Thread {number}")
+        make.reply(thread, by=alice)
+    many, after = queries("alice")
+    assert after["thread"] == before["thread"] + 5 and after["reply"] == before["reply"] + 5
+    assert many == few
+
+
+def test_who_is_not_there_has_no_data(db, run, tmp_path):
+    with pytest.raises(CommandError, match="no user"):
+        run("export_user", "nobody", tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
+def test_people_get_the_same_by_the_api(tides: Repo, alice: Api, run, tmp_path):
+    Api(None).get("/users/self/export").fails(401, "not_authenticated")
+    whole = alice.client.get("/api/v1/users/self/export", headers=alice.headers)
+    assert whole.status_code == 200 and whole["Content-Type"] == "application/jsonl"
+    assert whole["Cache-Control"] == "no-store"
+    run("export_user", "alice", path := tmp_path / "alice.jsonl")
+    lines = [orjson.loads(line) for line in whole.getvalue().splitlines()]
+    written = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    assert without_use(lines) == without_use(written) and len(lines) > 20
+
+
+def without_use(lines: list[Any]) -> list[Any]:
+    """The lines without tokens, which the request used."""
+    return [line for line in lines if line["type"] != "token"]
