@@ -246,7 +246,7 @@ def test_an_upgrade_does_not_turn_tls_off(tmp_path):
     done = install_beside(tmp_path)
     assert done.returncode == 1 and "has TLS" in done.stderr and not done.stdout
     assert install_beside(tmp_path, *CERTIFICATE).returncode == 0
-    command = ["sed", "-f", DEPLOY / "plain-http.sed", DEPLOY / "nginx.conf"]
+    command = ["sed", "-f", f"{DEPLOY}/plain-http.sed", f"{DEPLOY}/nginx.conf"]
     site.write_text(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert install_beside(tmp_path).returncode == 0
 
