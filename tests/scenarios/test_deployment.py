@@ -232,6 +232,39 @@ def test_a_dry_run_prints_each_command():
     assert "BASE_URL=http://code.example.org" in plain.stdout and "plain-http.sed" in plain.stdout
 
 
+def install_beside(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A dry run on a machine whose configuration of nginx and settings are in the folder."""
+    script = (DEPLOY / "install").read_text()
+    script = script.replace("/etc/nginx/conf.d", str(folder)).replace("/etc/guildhall", str(folder))
+    command = ["sh", "-s", "--", "--dry-run", *GIVEN, *arguments]
+    return subprocess.run(command, input=script, check=False, capture_output=True, text=True)
+
+
+def test_an_upgrade_does_not_turn_tls_off(tmp_path):
+    site = tmp_path / "guildhall.conf"
+    site.write_text((DEPLOY / "nginx.conf").read_text())
+    done = install_beside(tmp_path)
+    assert done.returncode == 1 and "has TLS" in done.stderr and not done.stdout
+    assert install_beside(tmp_path, *CERTIFICATE).returncode == 0
+    command = ["sed", "-f", f"{DEPLOY}/plain-http.sed", f"{DEPLOY}/nginx.conf"]
+    site.write_text(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert install_beside(tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "replaced"),
+    [
+        ("https://code.example.org", False),
+        ("https://other.example.org", True),
+        ("http://code.example.org", True),
+    ],
+)
+def test_base_url_stays_https_behind_a_proxy_with_tls(tmp_path, url, replaced):
+    (tmp_path / "environment").write_text(f"BASE_URL={url}\n")
+    assert ("BASE_URL=http://code.example.org" in install_beside(tmp_path).stdout) == replaced
+    assert "BASE_URL=https://code.example.org" in install_beside(tmp_path, *CERTIFICATE).stdout
+
+
 def test_the_first_password_is_shown_even_if_no_token_can_be_made():
     """The next run of the script finds a person, and creates none."""
     [create] = re.findall(
