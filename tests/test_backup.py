@@ -107,6 +107,17 @@ def test_a_folder_with_contents_is_refused_and_left_alone(data, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+def test_backups_of_each_night_are_linked_and_the_oldest_removed(data, tmp_path):
+    (tmp_path / "2026-01-01T000000Z").mkdir()  # interrupted
+    for _ in range(3):
+        command = [ROOT / "deploy/backup", tmp_path, "2"]
+        subprocess.run(command, env=data.environment, check=True, capture_output=True)
+    former, last = sorted(tmp_path.glob("2*"))
+    assert {(folder / "manifest.json").exists() for folder in (former, last)} == {True}
+    [upload] = (path.relative_to(former) for path in files(former / "uploads"))
+    assert (former / upload).samefile(last / upload)
+
+
 def test_a_previous_backup_has_to_be_complete(data, tmp_path):
     (tmp_path / "half").mkdir()
     target = tmp_path / "new"
