@@ -14,6 +14,7 @@ forwarder_headers = ""
 keepalive = KEEPALIVE
 # An invalid setting ends the start here, with all messages at once.
 environment = Environment(Path(__file__).parent)
+workers = environment.workers
 # Long enough for a large clone.
 graceful_timeout = environment.graceful_timeout
 limit_request_line = LINE_LIMIT

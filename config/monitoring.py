@@ -62,7 +62,10 @@ class Monitoring:
         if settings.SENDS_SPANS:
             tracing.start()
         if self.listening is not None:
-            metrics.start(self.folder)
+            if self.folder.is_dir():
+                metrics.start(self.folder)
+            else:  # such as by systemd-logind, if the person has logged out
+                logger.warning("%s was removed: restart to have metrics again", self.folder)
             server = MonitoringServer(self.listening)
             Thread(target=server.serve_forever, name="monitoring", daemon=True).start()
 

@@ -50,7 +50,7 @@ def deployed(service: str) -> list[str]:
 
 
 GUNICORN = {
-    "gunicorn": ["-k", "gthread", "--threads", "8", "config.wsgi:application"],
+    "gunicorn": ["--workers", "1", "-k", "gthread", "--threads", "8", "config.wsgi:application"],
     "gunicorn-deployed": ["--workers", "2", *deployed("api")],
     "gunicorn-asgi": deployed("stream"),
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import signal
+import socket
 import subprocess
 import sys
 import zlib
@@ -134,6 +136,23 @@ def test_spans_name_operations_and_gits_and_leave_out_streams(reporting, receive
     everything = b"".join(receiver.requests)
     assert b"create_user_repo" in everything and b"tail_events" not in everything
     assert token.encode() not in everything and slug.encode() not in everything
+
+
+@pytest.mark.slow
+def test_the_last_spans_are_sent_at_the_end_if_the_collector_answers(
+    tmp_path, new_server, receiver
+):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        addresses = [receiver.address, f"127.0.0.1:{silent.getsockname()[1]}"]
+        for folder, address in zip("ab", addresses, strict=True):
+            given = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{address}"}
+            given["OTEL_BSP_SCHEDULE_DELAY"] = "3600000"
+            (tmp_path / folder).mkdir()
+            with new_server(tmp_path / folder, WEB_CONCURRENCY="1", **given) as server:
+                server.api("alice").get("/teams").gives(200)
+                server.stop(signal.SIGINT)
+                assert "SIGKILL" not in server.log, "gunicorn has waited in vain"
+    assert receiver.received(b"/v1/traces", b"list_teams")
 
 
 HIDDEN = """

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -153,6 +154,17 @@ def test_the_folder_is_private_and_goes_with_the_server(tmp_path, new_server):
         assert refused.stderr.startswith(f"METRICS_ADDRESS: cannot listen at {taken}: ")
         server.stop(signal.SIGINT)
         assert not folder_of(server).exists()
+
+
+@pytest.mark.slow
+def test_a_server_whose_folder_was_removed_serves_without_metrics(tmp_path, new_server):
+    with new_server(tmp_path, WEB_CONCURRENCY="1", **ADDRESS) as server:
+        eventually(lambda: files_of(server))
+        shutil.rmtree(folder_of(server))
+        kill_a_worker(server)
+        server.api("alice").get("/teams").gives(200)
+        assert get(address_in(server.log), "/healthz").status == 200
+        assert "was removed: restart" in server.log
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from contextlib import closing
@@ -71,6 +72,8 @@ def test_a_file_that_a_power_failure_has_cut_is_whole_again_and_old_files_stay(s
     [picture] = settings.STATIC_ROOT.glob("guildhall.*.svg")
     content = picture.read_bytes()
     picture.write_bytes(content[:10])
+    (interrupted := tmp_path / "static-interrupted").mkdir()
+    os.utime(interrupted, (0, 0))
     (of_older := settings.STATIC_ROOT / "guildhall.0123456789ab.css").write_text("")
     collect()
     assert picture.read_bytes() == content

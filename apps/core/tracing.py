@@ -6,11 +6,16 @@ It knows no Django, and imports opentelemetry in `start` only.
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
+from threading import Event, Thread
 from typing import Any
 
 from apps.git import run
+
+PATIENCE = 2.0
+"""Seconds that a process waits at its end until its last spans are sent."""
 
 tracer: Any = None
 
@@ -25,10 +30,31 @@ def start() -> None:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     global tracer
-    provider = TracerProvider()
+    provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     tracer = provider.get_tracer("guildhall")
     run.observers.append(record_git)
+    send_rest_at_exit(provider)
+
+
+def send_rest_at_exit(provider: Any) -> None:
+    """Send the last spans at the end of the process, by a thread: the SDK itself would wait for a
+    collector that does not answer longer than gunicorn waits for a worker.
+    """
+    ending, sent = Event(), Event()
+
+    def send() -> None:
+        ending.wait()
+        provider.shutdown()
+        sent.set()
+
+    def wait() -> None:
+        ending.set()
+        sent.wait(PATIENCE)
+
+    # Started now, because no thread can be started at exit.
+    Thread(target=send, name="spans", daemon=True).start()
+    atexit.register(wait)
 
 
 def begin_request(request_id: str) -> Any:

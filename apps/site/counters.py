@@ -171,7 +171,9 @@ class MemoryCounters:
 
 
 ENTRIES = 8
-"""Entries in a bucket. A new key takes the place of the one with the oldest request."""
+"""Entries in a bucket. A new key takes the place of the one with the oldest request; one after the
+present, from before the clock was set back, is the oldest.
+"""
 KEY_SIZE = 96
 """Bytes of a key that are stored, for the admin."""
 
@@ -223,7 +225,9 @@ class ProcessCounters(MemoryCounters):
         if hashed in hashes:
             entry = first + hashes.index(hashed)
         else:
-            entry = min(range(first, first + ENTRIES), key=lambda entry: self.numbers[entry * 4])
+            times = [self.numbers[entry * 4] for entry in range(first, first + ENTRIES)]
+            oldest = min(range(ENTRIES), key=lambda entry: times[entry] * (times[entry] <= now))
+            entry = first + oldest
             self.hashes[entry] = hashed
             start = entry * KEY_SIZE
             self.keys[start : start + KEY_SIZE] = key.encode()[:KEY_SIZE].ljust(KEY_SIZE, b"\0")

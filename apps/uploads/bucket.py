@@ -30,14 +30,18 @@ MARK = "installation"
 
 @contextmanager
 def os_errors() -> Iterator[None]:
-    """Raise errors of S3 as `OSError`, as a disk would; 404 as `FileNotFoundError`."""
+    """Raise errors of S3 as `OSError`, as a disk would; a missing object as `FileNotFoundError`."""
     try:
         yield
     except ClientError as error:
-        is_missing = error.response["ResponseMetadata"]["HTTPStatusCode"] == 404
-        raise (FileNotFoundError if is_missing else OSError)(str(error)) from error
+        raise (FileNotFoundError if is_missing(error) else OSError)(str(error)) from error
     except (BotoCoreError, S3UploadFailedError) as error:
         raise OSError(str(error)) from error
+
+
+def is_missing(error: ClientError) -> bool:
+    """Whether the object is missing. A missing bucket is another error, except for HEAD."""
+    return bool(error.response["Error"]["Code"] in {"404", "NoSuchKey"})
 
 
 class BucketFile(File):  # type: ignore[type-arg] # not generic at run time
@@ -103,7 +107,7 @@ class UploadBucket(S3Storage):  # type: ignore[misc] # without types
         try:
             owner = mark.get()["Body"].read()
         except ClientError as error:
-            if error.response["ResponseMetadata"]["HTTPStatusCode"] != 404:
+            if not is_missing(error):
                 raise
             mark.put(Body=(owner := own.read_bytes()))
         if owner != own.read_bytes():

@@ -206,6 +206,20 @@ def start(container: Container, tmp_path: Path) -> Iterator[Callable[[str], None
             process.wait(PATIENCE)
 
 
+def test_nginx_listens_at_no_ipv6_address_on_a_machine_without_ipv6(container, tmp_path):
+    (nginx := tmp_path / "mnt" / "nginx").write_text("#!/bin/sh\ncat guildhall.conf\n")
+    nginx.chmod(0o755)
+
+    def configuration(before: str) -> str:
+        command = [*container.enter[:5], "env", f"PATH=/mnt:{os.environ['PATH']}"]
+        command += ["sh", "-c", f'{before} && exec "$0" nginx', FOLDER / "run"]
+        return subprocess.check_output(command, text=True)
+
+    assert "listen [::]:80;" in configuration("true")
+    without = configuration("mount -t tmpfs tmpfs /proc")
+    assert "listen 80;" in without and "[::]" not in without
+
+
 @pytest.mark.slow
 @HAS_NGINX
 def test_the_roles_run_without_rights_on_a_read_only_tree(container, start):

@@ -103,9 +103,19 @@ def test_systemd_waits_longer_than_gunicorn():
 
 
 def graceful_timeout(service: str, **environment: str) -> int:
-    """The seconds in gunicorn's configuration, with the arguments of a unit."""
+    return configured("graceful_timeout", service, **environment)
+
+
+def configured(name: str, service: str, **environment: str) -> int:
+    """A number of gunicorn's configuration, with the arguments of a unit."""
     done = print_config(service, **environment)
-    return int(re.findall(r"^graceful_timeout += (\d+)$", done.stdout, re.MULTILINE)[0])
+    return int(re.findall(rf"^{name} += (\d+)$", done.stdout, re.MULTILINE)[0])
+
+
+def test_the_api_has_a_process_for_each_processor_and_the_stream_has_one():
+    assert configured("workers", "api") == len(os.sched_getaffinity(0))
+    assert configured("workers", "api", WEB_CONCURRENCY="3") == 3
+    assert configured("workers", "stream", WEB_CONCURRENCY="3") == 1
 
 
 def print_config(service: str, **environment: str) -> subprocess.CompletedProcess[str]:

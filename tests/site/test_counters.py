@@ -191,6 +191,17 @@ def test_a_bucket_forgets_the_key_with_the_oldest_request():
     assert {key for key, _ in counters.all_states()[1]} == {f"key {n}" for n in range(1, 9)}
 
 
+def test_after_the_clock_was_set_back_new_keys_take_the_places_of_those_from_before():
+    clock = Clock()
+    counters, limit = ProcessCounters(clock, keys_max=8), Limit("api", 1, SECOND)
+    for number in range(8):
+        counters.hit([(f"before {number}", limit)])
+    clock.now -= 3600 * SECOND
+    for _ in range(2):
+        admitted = [counters.hit([(f"after {number}", limit)]).admitted for number in range(8)]
+    assert not any(admitted)
+
+
 def in_child(call):
     """Run this in a forked process, and return its exit status."""
     if child := os.fork():

@@ -59,10 +59,15 @@ def test_a_file_goes_into_a_bucket_and_comes_out(upload, content_of, carol, buck
     assert content_of(made, carol).status_code == 404
 
 
-def test_a_server_that_is_away_is_503(upload, content_of, carol, bucket, settings, caplog):
+@pytest.mark.parametrize(
+    "wrong",
+    [{"endpoint_url": "http://127.0.0.1:1"}, {"bucket_name": "absent"}],
+    ids=["server", "bucket"],
+)
+def test_a_storage_that_is_away_is_503(upload, content_of, carol, bucket, settings, caplog, wrong):
     made = upload(carol).gives(201)
     uploads = settings.STORAGES["uploads"]
-    away = {**uploads, "OPTIONS": {**bucket, "endpoint_url": "http://127.0.0.1:1"}}
+    away = {**uploads, "OPTIONS": {**bucket, **wrong}}
     settings.STORAGES = {**settings.STORAGES, "uploads": away}
     refused = upload(carol, content=b"other")
     refused.fails(503, "unavailable")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,6 +12,10 @@ from django.conf import settings
 from django.contrib.staticfiles.management.commands import collectstatic
 
 from config.static import HashedStorage
+
+PREFIX = "static-"
+LEFTOVER = 3600.0
+"""Seconds after which another process no longer collects into a folder."""
 
 
 class Command(collectstatic.Command):
@@ -20,13 +26,21 @@ class Command(collectstatic.Command):
         part of such a file meanwhile, or none, and browsers would store it for good.
         """
         storage: Any = self.storage
-        with TemporaryDirectory(dir=settings.DATA_DIR, prefix="static-") as folder:
+        remove_leftovers(Path(settings.DATA_DIR))
+        with TemporaryDirectory(dir=settings.DATA_DIR, prefix=PREFIX) as folder:
             configured: Any = settings.STORAGES["staticfiles"]
             self.storage = HashedStorage(location=folder, **configured["OPTIONS"])
             collected = super().collect()
             publish(Path(folder), Path(settings.STATIC_ROOT))
         storage.hashed_files, storage.manifest_hash = storage.load_manifest()
         return collected
+
+
+def remove_leftovers(data_dir: Path) -> None:
+    """Remove folders of interrupted commands."""
+    for folder in data_dir.glob(f"{PREFIX}*"):
+        if time.time() - folder.stat().st_mtime >= LEFTOVER:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def publish(source: Path, target: Path) -> None:
