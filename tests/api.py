@@ -32,7 +32,8 @@ class Answer:
     def __init__(self, response: Any) -> None:
         self.response = response
         self.status = response.status_code
-        self.json = orjson.loads(response.content) if response.content else None
+        has_json = response.content and response.get("Content-Type") != "application/jsonl"
+        self.json = orjson.loads(response.content) if has_json else None
 
     def gives(self, status: int = 200) -> Any:
         """The body of a success with this status."""
@@ -143,7 +144,7 @@ def described_answer(route: str, method: str, status: str) -> tuple[bytes | None
     answer = answers[status]
     if "$ref" in answer:
         answer = described["components"]["responses"][answer["$ref"].rpartition("/")[2]]
-    if "content" not in answer:
+    if "application/json" not in answer.get("content", ()):
         return None, frozenset()
     body = answer["content"]["application/json"]
     return orjson.dumps(body["schema"]), frozenset(body.get("examples", ()))

@@ -61,13 +61,13 @@ def test_every_answer_has_an_id_of_its_own(db, path):
     [(sent, re.escape(sent)) for sent in ("a" * 64, "0af7651916cd43dd8448eb211c80319c", "a.B-c_1")]
     + [(sent, MADE) for sent in ("a" * 65, "", "a b", "a\nb", "a,b", "é", "<b>", "a\x7f")],
 )
-def test_an_id_from_a_trusted_proxy_is_used_unless_it_has_another_form(settings, sent, form):
+def test_an_id_from_a_trusted_proxy_is_used_unless_it_has_another_form(settings, db, sent, form):
     settings.TRUSTED_PROXIES = 1
     answer = plain_client().get("/signin", headers={"X-Request-Id": sent})
     assert re.fullmatch(form, answer["X-Request-Id"])
 
 
-def test_an_id_from_a_client_is_replaced(lines):
+def test_an_id_from_a_client_is_replaced(db, lines):
     answer = plain_client().get("/signin", headers={"X-Request-Id": "forged"})
     assert MADE.fullmatch(answer["X-Request-Id"])
     assert lines()[0]["request_id"] == answer["X-Request-Id"]

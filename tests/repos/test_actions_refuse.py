@@ -21,8 +21,8 @@ from apps.repos.models import Repo
 
 pytestmark = pytest.mark.once
 
-OF_WORKER = {"complete_fork", "fail_fork"}
-"""Complete a fork like the worker, after its creator was allowed to request it."""
+WITHOUT_CALLER = {"complete_fork", "fail_fork", "import_repo"}
+"""For the worker, after the creator of a fork was allowed to request it, and for operators."""
 IN_REPO = ["update_repo", "create_protection", "update_protection", "delete_protection"]
 IN_REPO += ["add_approver", "remove_approver"]
 CALLS = ["create_repo", "create_fork", "delete_repo", *IN_REPO]
@@ -61,7 +61,7 @@ def refused(call: Any, *given: Any) -> tuple[int, str]:
 
 
 def test_all_are_tried():
-    assert {*CALLS, *OF_WORKER} == {
+    assert {*CALLS, *WITHOUT_CALLER} == {
         name
         for name, function in vars(actions).items()
         if isfunction(function) and function.__module__ == actions.__name__ and name[0] != "_"
