@@ -32,7 +32,7 @@ class Answer:
     def __init__(self, response: Any) -> None:
         self.response = response
         self.status = response.status_code
-        has_json = response.content and response.get("Content-Type") != "application/jsonl"
+        has_json = response.content and response.headers.get("Content-Type") != "application/jsonl"
         self.json = orjson.loads(response.content) if has_json else None
 
     def gives(self, status: int = 200) -> Any:

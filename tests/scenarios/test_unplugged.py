@@ -106,7 +106,8 @@ class Postgres:
 
 @pytest.fixture(scope="module")
 def postgres(cable: None) -> Iterator[Postgres]:
-    with TemporaryDirectory() as folder:
+    # TMPDIR may be closed to the user of PostgreSQL.
+    with TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o711)
         (home := Path(folder, "cluster")).mkdir()
         cluster = Postgres(home)
