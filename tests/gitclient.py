@@ -162,6 +162,7 @@ class Git:
             env={**plain, **quiet, **person, **committer, **environment},
             check=False,
             text=True,
+            timeout=600,  # a hung server fails the test and not the whole run
             stdout=PIPE,
             stderr=STDOUT,
         )

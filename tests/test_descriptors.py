@@ -11,10 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from apps.core.errors import as_api_error
+from apps.git.run import open_process
 from tests.gitclient import Git
 from tests.server import Server
 from tests.waiting import eventually
@@ -86,6 +88,26 @@ class Person:
 def test_a_file_that_cannot_be_opened_is_503(number):
     refusal = as_api_error(OSError(number, "Too many open files"))
     assert refusal is not None and (refusal.status, refusal.code) == (503, "unavailable")
+
+
+def test_a_process_that_cannot_be_started_leaves_no_pipe_open():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    used = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 4, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                used.append(os.dup(0))
+        for _ in range(3):  # one pipe and a half
+            os.close(used.pop())
+        with pytest.raises(OSError, match="Too many open files"):
+            open_process(["true"], stderr=PIPE)
+        used += [os.dup(0) for _ in range(3)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for number in used:
+            os.close(number)
 
 
 @pytest.mark.slow

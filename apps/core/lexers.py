@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from select import POLLIN, POLLOUT, poll
-from subprocess import DEVNULL, PIPE, Popen
+from subprocess import DEVNULL, Popen
 from threading import Lock
 from typing import IO, Any, cast
 
@@ -27,6 +27,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.token import STANDARD_TYPES, Text, string_to_tokentype
 
 from apps.core.lexer_process import GRACE
+from apps.git.run import open_process
 
 Token = tuple[Any, str]
 
@@ -148,13 +149,10 @@ class LexerProcess:
 
 def _start() -> Popen[bytes]:
     # `-P`: the program's folder has modules with names of the standard library.
-    process = Popen(
+    process = open_process(
         [sys.executable, "-P", str(PROGRAM)],
-        stdin=PIPE,
-        stdout=PIPE,
         stderr=DEVNULL,
         env={name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
-        start_new_session=True,
     )
     os.set_blocking(cast(IO[bytes], process.stdin).fileno(), False)
     return process

@@ -20,7 +20,7 @@ from select import POLLIN, poll
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from subprocess import DEVNULL, PIPE, Popen
 from threading import Lock, Thread
-from typing import IO, Final, TypeAlias, cast
+from typing import IO, Any, Final, TypeAlias, cast
 
 from apps.git.protocol import Service
 from apps.git.store import push_lock
@@ -347,14 +347,8 @@ def _spawn(
     if prlimit is None:
         command = [*_SHELL, str(limits.memory // 1024), str(limits.processor), *command]
     try:
-        process = Popen(
-            command,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=stderr,
-            env={**_ENVIRONMENT, **(env or {})},
-            start_new_session=True,
-            pass_fds=inherited,
+        process = open_process(
+            command, stderr=stderr, env={**_ENVIRONMENT, **(env or {})}, pass_fds=inherited
         )
     except OSError as error:
         raise GitError(f"git {subcommand} could not start: {error.strerror}") from error
@@ -365,6 +359,37 @@ def _spawn(
     if prlimit is not None:
         _set_limits(process, limits, prlimit)
     return process
+
+
+def open_process(command: Sequence[str], *, stderr: int, **options: Any) -> GitProcess:
+    """`Popen` in a session of its own, with pipes to its stdin and stdout. `OSError`.
+
+    Without enough file descriptors for all pipes, `Popen` leaves those that it has made open.
+    """
+    with ExitStack() as made:
+        pipes = [_pipe(made) for _ in range(3 if stderr == PIPE else 2)]
+        (reads, stdin), (stdout, writes), *others = pipes
+        errors, stderr_end = others[0] if others else (None, stderr)
+        process = Popen(
+            command,
+            stdin=reads,
+            stdout=writes,
+            stderr=stderr_end,
+            start_new_session=True,
+            **options,
+        )
+        process.stdin, process.stdout, process.stderr = stdin, stdout, errors
+        made.pop_all()
+    for end in (reads, writes, stderr_end):
+        if not isinstance(end, int):
+            end.close()
+    return process
+
+
+def _pipe(stack: ExitStack) -> tuple[IO[bytes], IO[bytes]]:
+    """The reading and the writing end of a pipe, which the stack closes."""
+    reading, writing = os.pipe()
+    return stack.enter_context(open(reading, "rb")), stack.enter_context(open(writing, "wb"))
 
 
 def _observe(subcommand: str, seconds: float | None) -> None:
