@@ -156,7 +156,8 @@ class OperationSchema(AutoSchema):
             response = OpenApiTypes.STR if is_text else OpenApiTypes.BINARY
             status = (status, declared.media_type)
         responses = {status: OpenApiResponse(response, declared.summary)}
-        if declared.media_type == "*/*":  # for generators, which know no type by this name
+        # For generators, which do not know these types.
+        if declared.media_type in {"*/*", "application/jsonl"}:
             responses[declared.status, "application/octet-stream"] = responses[status]
         for text in declared.other_media_types:
             responses[declared.status, text] = OpenApiResponse(OpenApiTypes.STR, declared.summary)
