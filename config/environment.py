@@ -244,10 +244,10 @@ def _hosts(text: str) -> list[str]:
 
 
 def _address(text: str) -> Address | None:
-    found = re.fullmatch(r"(\[[0-9A-Fa-f:]+\]|[0-9A-Za-z.-]+):([0-9]{1,5})", text)
-    if text and not (found and int(found[2]) < 65534):
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:]+\]|[0-9A-Za-z.-]+):([0-9]{1,5})", text)
+    if text and not (match and int(match[2]) < 65534):
         raise ValueError('must be an address and a port below 65534, such as "127.0.0.1:9180".')
-    return Address(found[1].strip("[]"), int(found[2])) if found else None
+    return Address(match[1].strip("[]"), int(match[2])) if match else None
 
 
 def _sentry_dsn(text: str) -> str:

@@ -4,7 +4,7 @@ rollback of the database.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,3 +47,13 @@ def dying_at(moment: int | str) -> Iterator[Death]:
             # A statement outside the request's transactions failed in that of the test.
             if connection.in_atomic_block:
                 transaction.set_rollback(False)
+
+
+def deaths_until_done(work: Callable[[], object]) -> int:
+    """Repeat work that dies one statement later each time, until it ends; returns the deaths."""
+    for deaths in range(1000):
+        with dying_at(deaths + 1) as death:
+            work()
+        if not death.came:
+            return deaths
+    raise AssertionError("the work has no end")

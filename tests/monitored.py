@@ -23,8 +23,8 @@ class Answer(NamedTuple):
 
 
 def address_in(log: str) -> str:
-    found = PRINTED.search(log)
-    return found[1] if found else ""
+    match = PRINTED.search(log)
+    return match[1] if match else ""
 
 
 def get(address: str, path: str, method: str = "GET") -> Answer:

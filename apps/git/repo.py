@@ -477,8 +477,8 @@ class GitRepo:
         """Pass a bundle of all branches, tags and commits that pulls keep to `take`, in pieces.
         `GitError`, also for a repository without refs.
         """
-        kept = [f"--glob={namespace}/*" for namespace in NAMESPACES]
-        self.git("bundle", "create", "--quiet", "-", *kept, take=take)
+        globs = [f"--glob={namespace}/*" for namespace in NAMESPACES]
+        self.git("bundle", "create", "--quiet", "-", *globs, take=take)
 
     def create_from_bundle(self, write: Callable[[Path], object], default_branch: str) -> None:
         """Create the repository with the refs and objects of a bundle, checked like those of a

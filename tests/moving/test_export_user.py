@@ -42,8 +42,8 @@ def test_the_records_are_those_of_the_api(tides: Repo, alice: Api, run, tmp_path
     own = {"created_by_username": "alice"}.items()
     for kind in ("thread", "pull"):
         records = listed(alice, f"/{kind}s")
-        wanted = [record for record in records if own <= record.items()]
-        assert by_uuid(mine[kind]) == by_uuid(wanted) and wanted
+        own_records = [record for record in records if own <= record.items()]
+        assert by_uuid(mine[kind]) == by_uuid(own_records) and own_records
     replies = [
         reply
         for repo in listed(alice, "/teams/acme/repos")

@@ -27,7 +27,7 @@ from apps.repos.purge import purge, purge_deleted
 from apps.uploads import files
 from apps.uploads.jobs import sweep_uploads
 from tests.api import Api
-from tests.dying import dying_at
+from tests.dying import deaths_until_done
 from tests.factories import UserFactory
 from tests.git.scratch import push_body
 from tests.gitclient import Clone
@@ -76,10 +76,10 @@ def test_it_is_deleted_only_by_its_typed_name(api, repo, alice, events):
     with events("repo-deleted") as recorded:
         record = delete(api(alice), repo)
     assert record["path"] == repo.path
-    kept = dt.datetime.fromisoformat(record["purge_at"]) - dt.datetime.fromisoformat(
+    duration = dt.datetime.fromisoformat(record["purge_at"]) - dt.datetime.fromisoformat(
         record["deleted_at"]
     )
-    assert kept == dt.timedelta(days=14)
+    assert duration == dt.timedelta(days=14)
     assert recorded[0].data["path"] == repo.path
     api(alice).delete(f"{repo.api_path}?confirm={repo.full_name}").fails(404, "not_found")
 
@@ -236,14 +236,8 @@ def test_a_purge_goes_on_after_a_power_failure(api, make, team_repo, alice, bob)
     Repo.objects.filter(pk=fork.pk).update(upstream=team_repo)
     delete(api(alice), team_repo)
     all_due()
-    deletion, deaths = Deletion.objects.get(), 0
-    for moment in range(1, 1000):
-        with dying_at(moment) as death:
-            purge(deletion)
-        if not death.came:
-            break
-        deaths += 1
-    assert deaths > 20
+    deletion = Deletion.objects.get()
+    assert deaths_until_done(lambda: purge(deletion)) > 20
     assert not team_repo.git.path.exists()
     assert not Repo.objects.filter(Q(pk=team_repo.pk) | Q(upstream=team_repo)).exists()
     assert not Deletion.objects.exists()

@@ -69,10 +69,10 @@ def find_owner(team: str | None, user: str | None) -> Team | User:
     """The owner that the options name. `ValueError`, 422."""
     if user is not None:
         return named_user(user)
-    found = Team.objects.filter(slug=team, deletion=None).first()
-    if found is None:
+    row = Team.objects.filter(slug=team, deletion=None).first()
+    if row is None:
         raise ValueError(f"There is no team {team}.")
-    return found
+    return row
 
 
 def read_pair(text: str) -> tuple[str, User]:
