@@ -130,6 +130,11 @@ def _statement(rows: Rows, is_staff: bool | None, ceiling: Level, read_only: boo
     return Statement(lambda: rows(Principal(person, None, ceiling, read_only)))
 
 
+def first_rows(principal: Principal, rows: Rows, most: int) -> list[Any]:
+    """The first of `rows(principal)`, at most `most`, of a person, by `statement_for`."""
+    return statement_for(principal, rows).page(0, most, person=principal.user.pk)
+
+
 def inactive_user() -> Unauthenticated:
     """401 for a deactivated account."""
     return Unauthenticated("inactive_user", "This account has been deactivated.")

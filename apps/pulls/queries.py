@@ -27,7 +27,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Concat
 
 from apps.accounts.models import User
-from apps.accounts.principal import Principal, Rows, statement_for
+from apps.accounts.principal import Principal, first_rows
 from apps.core.access import Level
 from apps.core.lookup import Missing
 from apps.core.pagination import CountOf
@@ -268,29 +268,27 @@ class OwnPull:
 
 def pulls_awaiting(principal: Principal, most: int) -> list[Pull]:
     """At most `most` pulls that wait for the person's review, newest activity first; one query."""
-    return _newest(_awaiting, principal, most)
+    return first_rows(principal, _awaiting, most)
 
 
 def _awaiting(principal: Principal) -> PullQuerySet:
     return awaiting_review_from(_pulls(), principal.user, principal).order_by(*NEWEST_ACTIVITY)
 
 
-def _newest(rows: Rows, principal: Principal, most: int) -> list[Pull]:
-    """The first of these pulls, at most `most`."""
-    return statement_for(principal, rows).page(0, most, person=principal.user.pk)
-
-
 def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
     """At most `most` active pulls that the person opened and may read, newest activity first; four
     queries.
     """
-    pulls = _newest(_active, principal, most)
+    pulls = first_rows(principal, _active, most)
+    repos = {pull.repo_id: pull.repo for pull in pulls}
+    for pull in pulls:
+        pull.repo = repos[pull.repo_id]
     prefetch_related_objects(
-        pulls,
-        Prefetch("reviews", _decisions_with_roles()),
-        Prefetch("repo__protections", Protection.objects.order_by("created_at", "id")),
-        Prefetch("repo__protections__approvers", Approver.with_roles()),
+        [*repos.values()],
+        Prefetch("protections", Protection.objects.order_by("created_at", "id")),
+        Prefetch("protections__approvers", Approver.with_roles()),
     )
+    prefetch_related_objects(pulls, Prefetch("reviews", _decisions_with_roles()))
     return [
         OwnPull(
             pull,

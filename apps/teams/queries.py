@@ -12,7 +12,7 @@ from apps.teams.models import Member, Team, TeamQuerySet
 def list_teams(principal: Principal, *, everybodys: bool = False) -> TeamQuerySet:
     """The principal's teams, or everybody's, by slug, annotated with `caller_role`."""
     teams = Team.objects.filter(NOT_GONE) if everybodys else Team.objects.visible_to(principal)
-    own = Member.objects.filter(team=OuterRef("pk"), user=principal.user)
+    own = Member.objects.filter(team=OuterRef("pk"), user=principal.user.pk)
     return teams.annotate(caller_role=Subquery(own.values("role")[:1])).order_by("slug")
 
 

@@ -16,7 +16,7 @@ from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils.text import get_text_list
 
-from apps.accounts.principal import Principal
+from apps.accounts.principal import Principal, first_rows
 from apps.core.access import Level
 from apps.core.errors import Invalid
 from apps.core.pagination import MOST_COUNTED
@@ -30,6 +30,7 @@ from apps.events.serializers import activity_record, event_records
 from apps.pulls import queries
 from apps.pulls.models import Pull, PullStatus
 from apps.pulls.queries import OwnPull, with_open_pulls
+from apps.repos.models import RepoQuerySet
 from apps.repos.queries import list_own_repos, list_readable_repos
 from apps.site.models import SiteSettings
 from apps.teams.queries import list_teams
@@ -62,10 +63,8 @@ def home(request: PageRequest) -> HttpResponse:
     if not request.principal.is_signed_in:
         return welcome(request)
     principal = request.principal
-    repos = list_own_repos(principal)
-    teams = [*list_teams(principal)[:MOST_TEAMS]]
-    own = repos.filter(owner_user=principal.user.pk)[:MOST_REPOS]
-    keys = scope_keys(principal, teams, own)
+    teams = first_rows(principal, list_teams, MOST_TEAMS)
+    keys = scope_keys(principal, teams, first_rows(principal, personal_repos, MOST_REPOS))
     events = newest_events(keys.values(), before=PAST_ALL, size=EVENTS)
     unread = [*ping_values(list_pings(principal, unread=True))[: MOST_COUNTED + 1]]
     pings = [ping_row(row) for row in unread[:MOST_PINGS]]
@@ -80,11 +79,19 @@ def home(request: PageRequest) -> HttpResponse:
         yours=yours[:SHOWN],
         yours_count=len(yours),
         others=others[:SHOWN],
-        repos=[*with_open_pulls(repos)[:REPOS]],
+        repos=first_rows(principal, repos_with_pulls, REPOS),
         teams=teams,
         feed=feed_context(feed_records, keys),
         graph=graph(activity_record({}, Key("actor_id", principal.user.pk), principal)),
     )
+
+
+def personal_repos(principal: Principal) -> RepoQuerySet:
+    return list_own_repos(principal).filter(owner_user=principal.user.pk)
+
+
+def repos_with_pulls(principal: Principal) -> RepoQuerySet:
+    return with_open_pulls(list_own_repos(principal))
 
 
 def welcome(request: PageRequest) -> HttpResponse:
