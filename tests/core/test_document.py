@@ -6,6 +6,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,17 @@ PROPERTIES = [
 SHARED_SENTENCES = Path(__file__).with_name("shared_sentences.json")
 
 
+@cache
+def validator(schema: str) -> Draft202012Validator:
+    """The validator of a schema in JSON, with the shared schemas if it refers to them."""
+    shared = {"components": described()["components"]} if "$ref" in schema else {}
+    return Draft202012Validator({**json.loads(schema), **shared})
+
+
 def problems(schema: Any, value: Any) -> list[str]:
     """The errors of an example."""
-    found = Draft202012Validator({**schema, "components": described()["components"]})
-    return [f"{one.instance_path}: {one.message}" for one in found.iter_errors(value)]
+    errors = validator(json.dumps(schema)).iter_errors(value)
+    return [f"{one.instance_path}: {one.message}" for one in errors]
 
 
 def answer_of(response: dict[str, Any]) -> dict[str, Any]:
