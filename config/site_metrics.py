@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
@@ -31,9 +31,31 @@ logger = logging.getLogger(__name__)
 def exposition(folder: Path) -> bytes:
     """The metrics in the text format of Prometheus."""
     registry = CollectorRegistry()
-    MultiProcessCollector(registry, str(folder))  # type: ignore[no-untyped-call]
+    registry.register(CountsOfWorkers(folder))
     registry.register(SiteCollector())
     return generate_latest(registry)
+
+
+class CountsOfWorkers(Collector):
+    """Adds the counts in the files of all workers. A file is empty for a moment after its worker
+    has created it, and stays empty if the worker is killed then.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def collect(self) -> Iterable[Metric]:
+        files = [str(path) for path in self.folder.glob("*.db") if not is_empty(path)]
+        merged: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
+        return merged
+
+
+def is_empty(path: Path) -> bool:
+    """Whether a file has no bytes, or was removed a moment ago."""
+    try:
+        return path.stat().st_size == 0
+    except FileNotFoundError:
+        return True
 
 
 class SiteCollector(Collector):

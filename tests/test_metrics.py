@@ -92,6 +92,15 @@ def test_requests_of_all_workers_are_counted_also_of_those_that_died(monitored):
     assert {name.rpartition("_")[2] for name in files_of(monitored)} == {"0.db", "1.db"}
 
 
+def test_the_file_of_a_worker_that_was_killed_while_it_was_made_is_passed_over(monitored):
+    path = folder_of(monitored) / "counter_7.db"
+    path.touch()
+    try:
+        assert metrics_of(monitored).value("guildhall_ready", part="database") == 1
+    finally:
+        path.unlink()
+
+
 def test_labels_have_neither_paths_nor_secrets(monitored):
     for number in range(20):
         ask(monitored, f"/api/v1/{SECRET}{number}?{SECRET}=1", Authorization=f"Bearer {SECRET}")
