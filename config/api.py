@@ -40,6 +40,7 @@ from apps.repos.views import (
     RepoViewSet,
 )
 from apps.site.views import RateLimitViewSet, SiteSettingsViewSet
+from apps.statuses.views import CombinedStatusViewSet, StatusViewSet
 from apps.teams.views import CheckTeamSlugViewSet, MemberViewSet, SuggestUsersViewSet, TeamViewSet
 from apps.threads.views import (
     CrossRepoThreadViewSet,
@@ -124,6 +125,8 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{repo}/blame", BlameViewSet)
     route(f"{repo}/compare", ComparisonViewSet)
     route(f"{repo}/commits", CommitViewSet)
+    route(f"{repo}/commits/<segment:sha>/statuses", StatusViewSet)
+    route_singleton(f"{repo}/commits/<segment:sha>/status", CombinedStatusViewSet)
     route(f"{repo}/tree", TreeViewSet)
     route(f"{repo}/tree/<tree_path:path>", TreeViewSet)
     route(f"{repo}/contents", ContentsViewSet)

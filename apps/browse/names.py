@@ -11,12 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from django.conf import settings
-from django.db.models import Exists
 from django.http import HttpRequest
 
 from apps.browse.cache import too_expensive
@@ -31,6 +28,7 @@ from apps.git.run import GitTimeout, GitTooLarge
 from apps.git.tips import tip_of
 from apps.git.tree import Entry, commits_of, entry_at
 from apps.repos.models import BRANCHES, TAGS, Ref, Repo
+from apps.repos.queries import pulls_of_code
 
 PULL_HEAD = re.compile(r"refs/pull/([1-9][0-9]{0,14})/head")
 BASE64 = re.compile(URL_SAFE_BASE64)
@@ -54,31 +52,6 @@ class Revision:
     def is_here(self) -> bool:
         """Whether the commit certainly exists, because a branch or a tag points to it."""
         return self.name.startswith((BRANCHES, TAGS))
-
-
-class PullsOfCode(Protocol):
-    """The functions of the module `settings.PULLS_OF_CODE`, which reads pulls for this app."""
-
-    def head_of(self, repo: Repo, number: int) -> str | None:
-        """The commit of a pull's head; None if there is no such pull."""
-
-    def open_numbers(self, repo: Repo, branches: list[str]) -> dict[str, list[int]]:
-        """Source branch -> numbers of its open and draft pulls, at most ten each. Only pulls from
-        this repository into itself count.
-        """
-
-    def numbers_with(self, repo: Repo, sha: str) -> list[int]:
-        """Numbers of at most ten pulls whose head or merge commit is this commit."""
-
-    def from_source_of(self, repo: int | Parameter) -> Exists:
-        """The condition for rows with a `repo`: a pull comes from there into the repository with
-        this id.
-        """
-
-
-@cache
-def pulls_of_code() -> PullsOfCode:
-    return cast("PullsOfCode", import_module(settings.PULLS_OF_CODE))
 
 
 def revision(repo: Repo, ref: str | None) -> Revision:

@@ -16,7 +16,6 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from apps.browse.names import pulls_of_code
 from apps.core.statements import Parameter, Statement, padded, parameters
 from apps.events.kinds import Kind
 from apps.events.models import Event
@@ -24,6 +23,7 @@ from apps.git.history import commits_gained
 from apps.git.run import GitError
 from apps.jobs.worker import OnDone
 from apps.repos.models import BRANCHES, PUSHES_DUE, TAGS, CommitPush, Ref, Repo
+from apps.repos.queries import pulls_of_code
 
 COMMITS_MOST = 10_000
 """Most commits of one push that are stored. Of more, only the pushed heads are."""

@@ -29,6 +29,8 @@ from apps.git.tree import Entry
 from apps.repos.models import Protection, Repo
 from apps.repos.models.protection import glob_matches
 from apps.repos.models.ref import short_name
+from apps.statuses.queries import checks_record, states_of
+from apps.statuses.serializers import ChecksRecord
 
 STATUSES = ("added", "modified", "removed", "renamed", "type_changed")
 KINDS = ("file", "directory", "symlink", "submodule")
@@ -103,6 +105,7 @@ class CommitRecord(RecordSerializer):
     author = SignatureRecord()
     committer = SignatureRecord()
     pushed_by_username = serializers.CharField(allow_null=True)
+    checks = ChecksRecord()
     web_url = serializers.CharField()
     api_url = serializers.CharField()
 
@@ -123,8 +126,9 @@ class SingleCommitRecord(CommitRecord):
 def commit_records(
     commits: Sequence[Commit], repo: Repo, principal: Principal, base: str
 ) -> list[dict[str, Any]]:
-    """The records of commits: two queries, the one for accounts only for signed-in callers."""
+    """The records of commits: three queries, the one for accounts only for signed-in callers."""
     people = _people_of(commits, repo, principal)
+    states = states_of([(repo.pk, commit.sha) for commit in commits])
     return [
         {
             "sha": commit.sha,
@@ -133,6 +137,7 @@ def commit_records(
             "message": commit.message,
             "subject": commit.subject,
             **people(commit),
+            "checks": checks_record(states, repo.pk, commit.sha),
             "web_url": f"{base}/{repo.path}/commits/{commit.sha}",
             "api_url": f"{base}{PREFIX}{repo.api_path}/commits/{commit.sha}",
         }

@@ -30,7 +30,6 @@ from apps.browse.names import (
     path_in_query,
     path_in_tree,
     path_is_no_text,
-    pulls_of_code,
     raw_path_of,
     revision,
 )
@@ -72,6 +71,7 @@ from apps.repos.access import RepoScoped
 from apps.repos.http.transfer_slots import caller_of
 from apps.repos.models import BRANCHES, TAGS, Ref
 from apps.repos.models.ref import short_name
+from apps.repos.queries import pulls_of_code
 
 COUNT = {"type": "integer", "minimum": 1, "maximum": PAGE_LIMIT}
 OF_FILES = ("invalid_path", "invalid_ref", "too_expensive")

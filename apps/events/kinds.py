@@ -108,6 +108,11 @@ class Kind(DescribedKind):
         "removed an approver from the protection of a branch",
         "removed {person} from the approvers of {branch} in {repo}",
     )
+    STATUS_CREATED = (
+        "status-created",
+        "reported a status of a commit",
+        "reported {context} on {sha} in {repo} as {state}",
+    )
     PULL_CREATED = "pull-created", "opened a pull", "opened {subject}"
     PULL_UPDATED = "pull-updated", "edited the pull", "edited {subject}"
     PULL_PUSHED = "pull-pushed", "pushed to the pull", "pushed to {subject}"

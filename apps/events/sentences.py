@@ -134,5 +134,7 @@ PARTS: dict[str, Callable[[Record, str], Any]] = {
     "name": lambda record, _base: record["data"].get("name", SOMETHING),
     "scope": of_data("scope", plain=False),
     "path": of_data("path", plain=False),
+    "context": of_data("context", plain=False),
+    "state": of_data("state"),
 }
 """The parts of sentences, each made from the event's record and the base of its links."""

@@ -19,6 +19,7 @@ from apps.git import cache, merge
 from apps.git.cache import GitFacts
 from apps.git.merge import Mergeability, Strategy
 from apps.git.run import GitError
+from apps.pulls.checks import Checks
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
 from apps.pulls.rules import Blocker, missing_branch, outcome_blocker, state_blockers
 from apps.repos.access import level_on
@@ -246,6 +247,15 @@ class Approval:
     @property
     def head_sha(self) -> str | None:
         return self.eligibility.pull.head_sha
+
+    @cached_property
+    def checks(self) -> Checks:
+        """The required statuses of the head."""
+        return Checks(self.eligibility.pull, self.protections)
+
+    @property
+    def unmet_statuses(self) -> dict[str, str]:
+        return self.checks.unmet
 
     def blockers(self) -> list[Blocker]:
         """The blockers of the protections' rules; none without a protection."""

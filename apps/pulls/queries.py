@@ -89,7 +89,7 @@ def with_open_pulls(repos: RepoQuerySet) -> RepoQuerySet:
     return repos.annotate(open_pulls=CountOf(Pull.objects.filter(IS_ACTIVE, repo=OuterRef("pk"))))
 
 
-# Pulls of branches and commits: the functions of `PullsOfCode` in `apps/browse/names.py`
+# Pulls of branches and commits: the functions of `PullsOfCode` in `apps/repos/queries.py`
 
 NUMBERS_MAX = 10
 """Most pulls that are listed for a branch or a commit."""
@@ -131,6 +131,12 @@ def numbers_with(repo: Repo, sha: str) -> list[int]:
     """The numbers of at most ten pulls whose head or merge commit this is."""
     rows = repo.pulls.filter(Q(head_sha=sha) | Q(merge_commit_sha=sha)).order_by("number")
     return [*rows.values_list("number", flat=True)[:NUMBERS_MAX]]
+
+
+def active_with_head(repo: Repo, sha: str) -> list[Pull]:
+    """At most ten open and draft pulls with this head, with their threads."""
+    rows = repo.pulls.filter(IS_ACTIVE, head_sha=sha).select_related("repo", "thread")
+    return [*rows.order_by("number")[:NUMBERS_MAX]]
 
 
 def from_source_of(repo: int | Parameter) -> Exists:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rest_framework import serializers
@@ -27,9 +28,11 @@ from apps.pulls.approval import Approval, Eligibility, MergeReadiness
 from apps.pulls.models import PULL_ROW, Pull, PullStatus, Review, ReviewStatus
 from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo, RepoPath
-from apps.repos.protection_rules import settings_of
+from apps.repos.protection_rules import MISSING, settings_of
 from apps.repos.rules import branch_problem
 from apps.repos.serializers import RecordWithSettings
+from apps.statuses.queries import checks_record, states_of
+from apps.statuses.serializers import STATES, ChecksRecord
 from apps.threads.serializers import Html
 
 TITLE_MAX = 255
@@ -108,6 +111,7 @@ class PullRecord(RecordSerializer):
     additions = serializers.IntegerField()
     deletions = serializers.IntegerField()
     changed_files = serializers.IntegerField()
+    checks = ChecksRecord()
     last_activity_at = TimestampField()
     created_at = TimestampField()
     updated_at = TimestampField()
@@ -192,6 +196,13 @@ class GivenApproval(RecordSerializer):
     reason = serializers.CharField(allow_null=True)
 
 
+class RequiredCheck(RecordSerializer):
+    context = serializers.CharField()  # type: ignore[assignment] # DRF removes it from the class
+    state = serializers.ChoiceField([*STATES, MISSING])
+    status_uuid = serializers.UUIDField(allow_null=True)
+    counts = serializers.BooleanField()
+
+
 class PullProtectionRecord(RecordSerializer):
     pull_number = serializers.IntegerField()
     source_branch = serializers.CharField()
@@ -207,6 +218,8 @@ class PullProtectionRecord(RecordSerializer):
     approval_count = serializers.IntegerField()
     approvals_missing = serializers.IntegerField()
     approvals = GivenApproval(many=True)
+    checks = RequiredCheck(many=True)
+    statuses_missing = serializers.ListField(child=serializers.CharField())
     changes_requested_by = serializers.ListField(child=serializers.CharField())
     pending_approvers = serializers.ListField(child=serializers.CharField())
     is_mergeable = serializers.BooleanField()
@@ -223,14 +236,17 @@ def pull_records(
     """The records of pulls, from the values of `PULL_ROW` and the repository of each, with its
     owner.
 
-    They name only source repositories that the principal may read; one query for pulls from forks.
+    They name only source repositories that the principal may read; one query for pulls from forks,
+    and one for the states of heads.
     """
     records = [(dict(zip(PULL_ROW, row, strict=True)), repo) for row, repo in rows]
+    states = states_of([(repo.pk, record["head_sha"] or "") for record, repo in records])
     own = {repo.pk: repo.path for _, repo in records}
     other_ids = {record["source_repo_id"] for record, _ in records} - own.keys()
     paths = {**own, **Repo.objects.paths_known_to(principal, other_ids)}
     for record, repo in records:
         record["repo_path"] = repo.path
+        record["checks"] = checks_record(states, repo.pk, record["head_sha"])
         record["source_repo_path"] = paths.get(record.pop("source_repo_id"))
         record["web_url"] = f"{base}/{repo.path}/pulls/{record['number']}"
         record["api_url"] = f"{base}{PREFIX}{repo.api_path}/pulls/{record['number']}"
@@ -296,6 +312,8 @@ def pull_protection_record(readiness: MergeReadiness, access: RepoAccess) -> dic
         "approval_count": len(approval.counting),
         "approvals_missing": approval.wanting,
         "approvals": [given_approval(review, approval) for review in approval.approvals],
+        "checks": [asdict(check) for check in approval.checks.required],
+        "statuses_missing": [*approval.unmet_statuses],
         "changes_requested_by": approval.changes_requested_by,
         "pending_approvers": [user.username for user in approval.pending],
         "is_mergeable": not codes,

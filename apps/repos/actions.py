@@ -7,7 +7,7 @@ like the acceptance of a push and like a merge.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import EllipsisType
 from typing import Any
@@ -333,17 +333,14 @@ def _insert(fork: Fork, copied: GitRepo) -> Repo:
 
 
 @final_transaction
-def create_protection(
-    *, access: RepoAccess, branch: str, required_approvals: int | None = None
-) -> Protection:
+def create_protection(*, access: RepoAccess, branch: str, **settings: Any) -> Protection:
     """Protect a branch, or a glob of branches, from pushes. Locks the repository.
 
-    Settings that are None get their defaults. Errors: 409 `protection_exists` for the same pattern,
-    409 `too_many_protections`, 422 as in `check_settings`.
+    `settings`: those of the rules; without one, or with None, it has its default. Errors: 409
+    `protection_exists` for the same pattern, 409 `too_many_protections`, 422 as in `_checked`.
     """
     access.require_change(Level.ADMIN)
-    settings = given(required_approvals=required_approvals)
-    check_settings(settings)
+    settings = _checked(access, settings)
     repo = access.locked()
     if repo.protections.count() >= MOST_PROTECTIONS:
         text = f"A repository may have {MOST_PROTECTIONS} protections. Use a pattern with *."
@@ -364,13 +361,12 @@ def update_protection(
     access: RepoAccess,
     protection: Protection,
     branch: str | None = None,
-    required_approvals: int | None = None,
+    **settings: Any,
 ) -> None:
     """Change a protection. Locks repository and protection. 409 `protection_exists`, 422."""
     access.require_change(Level.ADMIN)
     _lock(access, protection)
-    settings = given(required_approvals=required_approvals)
-    check_settings(settings)
+    settings = _checked(access, settings, protection.status_reporters)
     before = _protection_data(protection)
     values = given(branch=branch, **settings)
     changed = set_changed(protection, values)
@@ -422,6 +418,21 @@ def _lock(access: RepoAccess, protection: Protection) -> None:
     access.check_holds(protection)
     access.locked()
     lock(protection)
+
+
+def _checked(
+    access: RepoAccess, values: dict[str, Any], reporters: Collection[str] = ()
+) -> dict[str, Any]:
+    """The given settings of a protection that has these reporters.
+
+    Errors: 422 as in `check_settings`; `user_not_found` and `approver_lacks_access` for new
+    reporters.
+    """
+    settings = given(**values)
+    check_settings(settings)
+    if names := settings.get("status_reporters"):
+        settings["status_reporters"] = rules.reporters_named(access.repo, names, reporters)
+    return settings
 
 
 def _protection_data(protection: Protection) -> dict[str, Any]:

@@ -15,9 +15,12 @@ from django.db.models import Q
 from rest_framework import serializers
 
 from apps.core.errors import Invalid
-from apps.core.serializers import StrictIntegerField
-from apps.repos.models import REQUIRED_MAX, Protection
+from apps.core.serializers import RuleCharField, StrictCharField, StrictIntegerField
+from apps.repos.contexts import CONTEXT, CONTEXT_MAX, context_problem
+from apps.repos.models import NAMES_MAX, REQUIRED_MAX, Protection
 
+MISSING = "missing"
+"""The state of a required status that nobody has reported whose statuses count."""
 ASKS_FOR_APPROVALS = Q(required_approvals__gt=0)
 """Protections that require approvals, as a condition for lists."""
 Fields = dict[str, "serializers.Field[Any, Any, Any, Any]"]
@@ -52,6 +55,8 @@ class MergeCandidate(Protocol):
     def head_sha(self) -> str | None: ...
     @property
     def changes_requested_by(self) -> Sequence[str]: ...
+    @property
+    def unmet_statuses(self) -> Mapping[str, str]: ...
     def given(self, protection: Protection) -> int: ...
 
 
@@ -129,7 +134,114 @@ class RequiredApprovals:
         return f"Approvals are missing: {'; '.join(texts)}." if texts else None
 
 
-RULES: tuple[Rule, ...] = (ChangesRequested(), RequiredApprovals())
+class NamesField(serializers.ListField):
+    """At most `NAMES_MAX` names, each once."""
+
+    def __init__(self, child: StrictCharField, **options: Any) -> None:
+        super().__init__(child=child, max_length=NAMES_MAX, required=False, **options)
+
+    def to_internal_value(self, data: Any) -> list[str]:
+        return [*dict.fromkeys(super().to_internal_value(data))]
+
+
+class LinesField(forms.CharField):
+    """A list of names in a form, one on each line."""
+
+    widget = forms.Textarea(attrs={"rows": 3})
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, **options)
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        lines = value if isinstance(value, list) else (value or "").splitlines()
+        return [*dict.fromkeys(line.strip() for line in lines if line.strip())]
+
+
+def names_record() -> serializers.Field[Any, Any, Any, Any]:
+    return serializers.ListField(child=serializers.CharField())
+
+
+def name_setting(
+    name: str,
+    description: str,
+    label: str,
+    help_text: str,
+    make_field: Callable[[], StrictCharField],
+    summary: str,
+) -> Setting:
+    """A setting that is a list of names."""
+
+    def request_field() -> NamesField:
+        return NamesField(make_field())
+
+    def check(names: Sequence[str]) -> None:
+        try:
+            request_field().run_validation([*names])
+        except serializers.ValidationError as error:
+            raise Invalid("validation_failed", f"{name}: {first_text(error.detail)}") from None
+
+    return Setting(
+        name=name,
+        default=[],
+        description=description,
+        summary=lambda names: f"{summary} {', '.join(names)}" if names else "",
+        request_field=request_field,
+        record_field=names_record,
+        form_field=partial(LinesField, label=label, help_text=help_text),
+        check=check,
+    )
+
+
+def first_text(detail: Any) -> str:
+    """The first message of DRF's nested errors."""
+    while not isinstance(detail, str):
+        detail = next(iter(detail.values() if isinstance(detail, dict) else detail))
+    return detail
+
+
+class RequiredStatuses:
+    """Blocks a merge until each required status of the head is a success."""
+
+    code = "statuses_required"
+    settings: Sequence[Setting] = (
+        name_setting(
+            "required_statuses",
+            "Contexts whose latest status on the head must be `success` for a merge.",
+            "Required statuses",
+            "One on each line, as CI reports them: ci/build.",
+            partial(
+                RuleCharField,
+                problem=context_problem,
+                max_length=CONTEXT_MAX,
+                pattern=CONTEXT.pattern,
+            ),
+            "statuses",
+        ),
+        name_setting(
+            "status_reporters",
+            "Usernames of the people whose statuses count, except on their own pulls. If empty, "
+            "those of everybody with write access count.",
+            "Reporters of statuses",
+            "Usernames, one on each line. Without any, everybody with write access is trusted.",
+            partial(StrictCharField, max_length=255),
+            "reported by",
+        ),
+    )
+    met = "All required statuses are a success"
+    remedy = "Wait for the programs that report them, or push a commit that passes."
+
+    def blocks(self, candidate: MergeCandidate) -> str | None:
+        texts = [
+            f"{context} is missing" if state == MISSING else f"{context} is {state}"
+            for context, state in candidate.unmet_statuses.items()
+        ]
+        return f"Required statuses are not a success: {'; '.join(texts)}." if texts else None
+
+
+RULES: tuple[Rule, ...] = (ChangesRequested(), RequiredApprovals(), RequiredStatuses())
 """In the order in which the API lists the blockers of a merge."""
 SETTINGS = {setting.name: setting for rule in RULES for setting in rule.settings}
 

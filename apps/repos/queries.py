@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any, Protocol, cast
 
-from django.db.models import F, Q, QuerySet
+from django.conf import settings
+from django.db.models import Exists, F, Q, QuerySet
 
 from apps.accounts.models import NOT_GONE, User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.statements import Parameter, Statement
+from apps.events.record import Recorded
 from apps.repos.access import OwnerAccess
 from apps.repos.models import (
     BRANCHES,
@@ -125,3 +130,31 @@ def named_source(repo: Repo, text: str) -> tuple[Repo | None, str]:
     forks = Fork.objects.filter(upstream=repo, status=ForkStatus.COMPLETED, **owned)
     fork = forks.select_related(*paths).first()
     return fork.repo if fork else None, branch
+
+
+class PullsOfCode(Protocol):
+    """The functions of the module `settings.PULLS_OF_CODE`, which reads pulls for lower apps."""
+
+    def head_of(self, repo: Repo, number: int) -> str | None:
+        """The commit of a pull's head; None if there is no such pull."""
+
+    def open_numbers(self, repo: Repo, branches: list[str]) -> dict[str, list[int]]:
+        """Source branch -> numbers of its open and draft pulls, at most ten each. Only pulls from
+        this repository into itself count.
+        """
+
+    def numbers_with(self, repo: Repo, sha: str) -> list[int]:
+        """Numbers of at most ten pulls whose head or merge commit is this commit."""
+
+    def active_with_head(self, repo: Repo, sha: str) -> Sequence[Recorded]:
+        """At most ten open and draft pulls with this head."""
+
+    def from_source_of(self, repo: int | Parameter) -> Exists:
+        """The condition for rows with a `repo`: a pull comes from there into the repository with
+        this id.
+        """
+
+
+@cache
+def pulls_of_code() -> PullsOfCode:
+    return cast("PullsOfCode", import_module(settings.PULLS_OF_CODE))

@@ -193,6 +193,22 @@ def check_may_approve(repo: Repo, user: User) -> None:
         raise Invalid("approver_lacks_access", text)
 
 
+def reporters_named(repo: Repo, names: Sequence[str], present: Collection[str]) -> list[str]:
+    """The usernames, as their owners write them, of people who may report statuses that count.
+
+    422 `user_not_found`, and for people who are not among the present ones as `check_may_approve`.
+    """
+    people = User.objects.filter(username_key__in=[name.lower() for name in names])
+    by_key = {person.username_key: person for person in people}
+    for name in names:
+        person = by_key.get(name.lower())
+        if person is None:
+            raise Invalid("user_not_found", f"There is no user {quoted(name)}.")
+        if person.username not in present:
+            check_may_approve(repo, person)
+    return [*dict.fromkeys(by_key[name.lower()].username for name in names)]
+
+
 @dataclass(frozen=True)
 class Collaborators:
     """The ids of active people who may write to a repository or read it, at most `most` of each.

@@ -148,6 +148,9 @@ def get_protection(view: RepoScoped, rows: QuerySet[Protection]) -> Protection:
     return protection
 
 
+OF_REPORTERS = ("approver_lacks_access", "user_not_found")
+
+
 class ProtectionViewSet(RepoScoped):
     """/{owner}/repos/{repo_slug}/protections"""
 
@@ -172,7 +175,7 @@ class ProtectionViewSet(RepoScoped):
         request=CreateProtection,
         response=ProtectionRecord,
         status=201,
-        errors=("protection_exists", "too_many_protections"),
+        errors=(*OF_REPORTERS, "protection_exists", "too_many_protections"),
     )
     def create(self) -> dict[str, Any]:
         """Protect a branch, or all branches that match a pattern.
@@ -193,7 +196,7 @@ class ProtectionViewSet(RepoScoped):
         Level.ADMIN,
         request=UpdateProtection,
         response=ProtectionRecord,
-        errors=("protection_exists",),
+        errors=(*OF_REPORTERS, "protection_exists"),
     )
     def update(self) -> dict[str, Any]:
         """Change the pattern or the settings of a branch protection."""
@@ -240,7 +243,7 @@ class ApproverViewSet(RepoScoped):
         request=AddApprover,
         response=ApproverRecord,
         status=201,
-        errors=("approver_exists", "approver_lacks_access", "user_not_found"),
+        errors=(*OF_REPORTERS, "approver_exists"),
     )
     def create(self) -> dict[str, Any]:
         """Add an approver, who must be able to read the repository."""

@@ -13,7 +13,7 @@ from apps.browse import refs
 from apps.browse.commits import History, read_commit
 from apps.browse.comparison import compare as compare_ends
 from apps.browse.comparison import find_ends
-from apps.browse.names import invalid_ref, path_in_tree, pulls_of_code, revision
+from apps.browse.names import invalid_ref, path_in_tree, revision
 from apps.browse.pushers import Push, pushers_of
 from apps.browse.serializers import accounts_of, branch_record, tag_record
 from apps.core.errors import ApiError, NotFound
@@ -22,6 +22,7 @@ from apps.git.repo import is_sha
 from apps.repos.access import RepoAccess
 from apps.repos.models import BRANCHES, TAGS, Repo
 from apps.repos.models.ref import short_name
+from apps.repos.queries import pulls_of_code
 from apps.web.code import (
     Location,
     history_address,

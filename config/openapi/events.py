@@ -26,8 +26,9 @@ from apps.events.serializers import EventRecord
 from apps.git.merge import Strategy
 from apps.pulls.models import PullStatus, ReviewStatus
 from apps.repos import actions as repos
-from apps.repos.protection_rules import Fields
+from apps.repos.protection_rules import SETTINGS, Fields
 from apps.repos.serializers import RecordWithSettings, RepoRecord
+from apps.statuses.models import StatusState
 from apps.teams import actions as teams
 from apps.teams.models import Role
 from apps.teams.serializers import TeamRecord
@@ -73,6 +74,7 @@ ForkTarget = target("fork", uuid=UUIDField())
 BranchTarget = target("branch", name=CharField(help_text="Name of the branch."))
 TagTarget = target("tag", name=CharField(help_text="Name of the tag."))
 ProtectionTarget = target("protection", uuid=UUIDField())
+StatusTarget = target("status", uuid=UUIDField(), sha=CharField())
 ApproverTarget = target(
     "approver",
     uuid=UUIDField(help_text="UUID of the approver's account."),
@@ -143,7 +145,20 @@ BranchMoved = record(
     forced=BooleanField(allow_null=True),
     commit_count=IntegerField(allow_null=True),
 )
-ProtectionData = record("ProtectionData", RecordWithSettings, branch=CharField())
+
+
+class ProtectionData(RecordWithSettings):
+    branch = CharField()
+
+    def get_fields(self) -> Fields:
+        """The settings, of which only `required_approvals` is in all events."""
+        fields = super().get_fields()
+        for name in SETTINGS.keys() - {"required_approvals"}:
+            fields[name].required = False
+        return fields
+
+
+StatusData = record("StatusData", sha=CharField(), context=CharField(), state=word_of(StatusState))
 ProtectionChange = record(
     "ProtectionChange",
     ProtectionData,
@@ -214,6 +229,7 @@ SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.TAG_CREATED: (TagTarget, RefMoved),
     Kind.TAG_DELETED: (TagTarget, RefMoved),
     Kind.COMMIT_FORGOTTEN: (RepoTarget, ForgottenCommit),
+    Kind.STATUS_CREATED: (StatusTarget, StatusData),
     Kind.PROTECTION_CREATED: (ProtectionTarget, ProtectionData),
     Kind.PROTECTION_UPDATED: (ProtectionTarget, ProtectionChange),
     Kind.PROTECTION_DELETED: (ProtectionTarget, ProtectionData),

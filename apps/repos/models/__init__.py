@@ -7,6 +7,7 @@ from apps.repos.models.fork import Fork as Fork
 from apps.repos.models.fork import ForkQuerySet as ForkQuerySet
 from apps.repos.models.fork import ForkStatus as ForkStatus
 from apps.repos.models.protection import MOST_PROTECTIONS as MOST_PROTECTIONS
+from apps.repos.models.protection import NAMES_MAX as NAMES_MAX
 from apps.repos.models.protection import PATTERN_MAX as PATTERN_MAX
 from apps.repos.models.protection import REQUIRED_MAX as REQUIRED_MAX
 from apps.repos.models.protection import Approver as Approver

@@ -22,6 +22,8 @@ from apps.teams.models import Member
 PATTERN_MAX = 255
 REQUIRED_MAX = 20
 """Most approvals that a protection may require. Older protections may require more."""
+NAMES_MAX = 20
+"""Most required statuses of a protection, and most reporters."""
 MOST_PROTECTIONS = 100
 """Most protections of one repository, because each of a push's refs is compared with all of them.
 Repositories that had more before this limit keep them.
@@ -43,6 +45,10 @@ class Protection(models.Model):
     branch = models.CharField(max_length=PATTERN_MAX)
     """An exact name, or a pattern in which `*` matches anything but `/`. Case-sensitive."""
     required_approvals = models.PositiveSmallIntegerField(default=1)
+    required_statuses = models.JSONField(default=list, db_default=[])
+    """The contexts whose status must be `success` on the head."""
+    status_reporters = models.JSONField(default=list, db_default=[])
+    """The usernames of the people whose statuses count. Without any, those of all writers count."""
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
     )

@@ -1,0 +1,113 @@
+"""The action that reports a status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apps.core.access import Level
+from apps.core.errors import git_failed
+from apps.core.locks import lock
+from apps.core.lookup import Missing
+from apps.core.transactions import final_transaction
+from apps.events.kinds import Kind
+from apps.events.record import Change, Keys, Recorded, Target, record_all
+from apps.git.repo import is_sha
+from apps.git.run import GitError
+from apps.repos.access import RepoAccess
+from apps.repos.models import Repo
+from apps.repos.queries import pulls_of_code
+from apps.statuses.models import CommitChecks, CommitStatus, StatusState
+from apps.statuses.rules import combined
+
+MOST_OF_CONTEXT = 100
+"""Number of statuses that are kept for each context of a commit. Older ones are deleted."""
+
+
+@dataclass(frozen=True)
+class StatusOfPull:
+    """A status of the head of a pull, as the subject of an event of the pull."""
+
+    status: CommitStatus
+    pull: Recorded
+
+    def event_keys(self) -> Keys:
+        return self.pull.event_keys()
+
+    def event_target(self) -> Target:
+        return self.status.event_target()
+
+    def event_title(self) -> str | None:
+        return self.pull.event_title()
+
+
+def create_status(
+    *,
+    access: RepoAccess,
+    sha: str,
+    context: str,
+    state: str,
+    description: str = "",
+    target_url: str = "",
+) -> CommitStatus:
+    """Report a status of a commit; requires write access. Locks no repository.
+
+    An event `status-created` for each active pull with this head, or one of the repository. Errors:
+    404 for a commit that is not stored, 409 `repo_archived`, 503 if git fails.
+    """
+    access.require_change(Level.WRITE)
+    check_commit(access.repo, sha)
+    status = CommitStatus(
+        repo=access.repo,
+        sha=sha,
+        context=context,
+        state=StatusState(state),
+        description=description,
+        target_url=target_url,
+        created_by=access.user,
+    )
+    return _add(access, status)
+
+
+def check_commit(repo: Repo, sha: str) -> None:
+    """404 unless the repository has stored this commit, by its full name; 503 if git fails."""
+    try:
+        exists = is_sha(sha) and repo.git.has_commit(sha)
+    except GitError as error:
+        raise git_failed(error) from None
+    if not exists:
+        raise Missing("commit", sha, repo.path)
+
+
+@final_transaction
+def _add(access: RepoAccess, status: CommitStatus) -> CommitStatus:
+    CommitChecks.objects.bulk_create(
+        [CommitChecks(repo=status.repo, sha=status.sha, state=status.state)], ignore_conflicts=True
+    )
+    checks = CommitChecks.objects.get(repo=status.repo, sha=status.sha)
+    # Of two at once, the second one waits here, and then reads the status of the first.
+    lock(checks)
+    status.save(force_insert=True)
+    _forget_oldest(status)
+    rows = CommitStatus.objects.of_commit(status.repo, status.sha)
+    checks.state = combined(rows.latest_by("context").values_list("state", flat=True))
+    checks.save(update_fields=["state"])
+    record_all([_event(access, status, about) for about in _subjects(status)])
+    return status
+
+
+def _forget_oldest(status: CommitStatus) -> None:
+    rows = CommitStatus.objects.of_commit(status.repo, status.sha).filter(context=status.context)
+    ids = rows.order_by("-id").values_list("pk", flat=True)
+    for oldest in ids[MOST_OF_CONTEXT : MOST_OF_CONTEXT + 1]:
+        rows.filter(pk__lte=oldest).delete()
+
+
+def _subjects(status: CommitStatus) -> Sequence[Recorded]:
+    pulls = pulls_of_code().active_with_head(status.repo, status.sha)
+    return [StatusOfPull(status, pull) for pull in pulls] or [status]
+
+
+def _event(access: RepoAccess, status: CommitStatus, about: Recorded) -> Change:
+    data = {"sha": status.sha, "context": status.context, "state": str(status.state)}
+    return Change(Kind.STATUS_CREATED, access.user, about, data)
