@@ -56,6 +56,9 @@ RECORDS = {
     "created_by_username created_at",
     "User ping": "uuid kind event_id:integer thread_title:string|null web_url:string|null "
     "api_url:string|null is_read:boolean created_at",
+    "Commit status": "uuid sha context state description target_url:string|null created_by_uuid "
+    "created_by_username created_at",
+    "Combined status": "sha state contexts:array contexts_truncated:boolean",
     "Commit": "sha tree_sha parents:array message subject author:object committer:object web_url "
     "api_url",
     "Comparison": "base_sha head_sha merge_base_sha:string|null ahead_by:integer "
