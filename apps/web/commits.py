@@ -23,6 +23,7 @@ from apps.repos.access import RepoAccess
 from apps.repos.models import BRANCHES, TAGS, Repo
 from apps.repos.models.ref import short_name
 from apps.repos.queries import pulls_of_code
+from apps.statuses.queries import checks_record, latest_statuses, states_of
 from apps.web.code import (
     Location,
     history_address,
@@ -40,6 +41,8 @@ from apps.web.responses import PageRequest, page_of
 
 BRANCH_ROWS = 30
 """Branches per page: for each, git counts the commits ahead of and behind the default branch."""
+MOST_STATUSES = 100
+"""Most contexts on the page of a commit."""
 
 
 @repo_page()
@@ -70,10 +73,15 @@ def commits(request: PageRequest, access: RepoAccess) -> HttpResponse:
 
 
 def days_of(repo: Repo, commits: Sequence[Commit], principal: Principal) -> list[dict[str, Any]]:
-    """The commits under the days on which they were made; two queries for accounts and pushers."""
+    """The commits under the days on which they were made; three queries."""
     accounts = accounts_of((one.author.email for one in commits), principal)
     pushers = pushers_of(repo, [one.sha for one in commits])
-    rows = [shown_commit(one, accounts, pushers.get(one.sha)) for one in commits]
+    states = states_of([(repo.pk, one.sha) for one in commits])
+    rows = [
+        shown_commit(one, accounts, pushers.get(one.sha))
+        | {"checks": checks_record(states, repo.pk, one.sha)}
+        for one in commits
+    ]
     days = groupby(rows, key=lambda one: one["at"].date())
     return [{"date": date, "commits": list(group)} for date, group in days]
 
@@ -98,6 +106,7 @@ def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
     author, committer = found.author, found.committer
     accounts = accounts_of([author.email, committer.email], access.principal)
     push = pushers_of(repo, [sha]).get(sha)
+    statuses = [*latest_statuses(repo, sha)[: MOST_STATUSES + 1]]
     old, address = next(iter(found.parents), None), f"/{repo.path}/commits/{sha}"
     difference = Difference(repo, old, sha, single.changes, address, who)
     return render_repo_page(
@@ -112,6 +121,8 @@ def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
         is_same_person=author.email == committer.email,
         parents=found.parents,
         is_signed=single.is_signed,
+        statuses=statuses[:MOST_STATUSES],
+        more_statuses=len(statuses) > MOST_STATUSES,
         pulls=pulls_of_code().numbers_with(repo, sha),
         files=path_address(repo, "files", b"", sha),
         diff=shown_difference(request, difference),
@@ -191,9 +202,11 @@ def branches(request: PageRequest, access: RepoAccess) -> HttpResponse:
     rows_of_page = page["results"]
     patterns = refs.protected_patterns(repo)
     pulls = pulls_of_code().open_numbers(repo, [short_name(ref.full_name) for ref in rows_of_page])
+    states = states_of([(repo.pk, ref.sha) for ref in rows_of_page])
     distances = refs.distances_from_default(repo, rows_of_page, who_asks(request))
     page["results"] = [
         branch_record(ref, repo.default_branch, patterns, pulls)
+        | {"checks": checks_record(states, repo.pk, ref.sha)}
         # None if git did not tell the distance in time
         | dict(zip(("ahead", "behind"), distances.get(ref.sha) or (None, None), strict=True))
         for ref in rows_of_page

@@ -65,7 +65,9 @@ CONVERSATION_KINDS = [
 ]
 """The events in the conversation; the page shows replies and reviews from their own rows."""
 LIVE = " ".join(
-    kind for kind in Kind if kind.startswith(("reply-", "pull-", "review-", "branch-pushed"))
+    kind
+    for kind in Kind
+    if kind.startswith(("reply-", "pull-", "review-", "branch-pushed", "status-"))
 )
 """The kinds of events that an open page of a pull follows."""
 MOST_EVENTS = 200
@@ -419,6 +421,9 @@ def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
     blockers = {blocker.code: blocker for blocker in readiness.blockers}
     rows = []
     for condition in CONDITIONS:
+        is_statuses = "statuses_required" in condition.codes
+        if is_statuses and not record["checks"]:
+            continue
         unmet = [blockers[code] for code in condition.codes if code in blockers]
         row = {
             "is_met": not unmet,
@@ -426,14 +431,24 @@ def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
             "remedy": condition.remedy if unmet else "",
             "paths": [path for blocker in unmet for path in blocker.conflict_paths or ()],
             "is_approval": "approval_required" in condition.codes,
+            "is_statuses": is_statuses,
         }
         rows.append(row)
     return {
         "conditions": rows,
+        "reporters": sorted(reporters_of(readiness.approval)),
         "writers_can_approve": writers_can_approve(readiness.approval),
         "open_count": sum(not row["is_met"] for row in rows),
         "record": record,
     }
+
+
+def reporters_of(approval: Approval) -> set[str]:
+    """The people whose statuses count; none if a protection accepts those of all writers."""
+    requiring = [row for row in approval.protections if row.required_statuses]
+    if not all(row.status_reporters for row in requiring):
+        return set()
+    return {name for row in requiring for name in row.status_reporters}
 
 
 def writers_can_approve(approval: Approval) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from apps.pulls.models import Pull, PullStatus, Review
 from apps.pulls.queries import get_pull
 from apps.repos.actions import add_approver, update_protection
+from apps.statuses.actions import create_status
 from apps.threads import serializers
 from tests.git.stand_ins import failing_git
 from tests.gitclient import Clone
@@ -209,3 +210,30 @@ def test_who_only_reads_is_offered_no_merge(visit, pull, address, carol):
     for person in (visit(), visit(carol)):
         page = person.get(address).gives()
         assert "/merge" not in page.html and f"{address}/edit" not in page.html
+
+
+def test_required_statuses_are_listed_with_who_can_report_them(
+    visit, make, pull, address, alice, bob
+):
+    protection = make.protection(pull.repo, by=alice)
+    access = access_of(alice, pull.repo)
+    both = {"required_statuses": ["ci/build"], "status_reporters": ["bob"]}
+    update_protection(access=access, protection=protection, required_approvals=0, **both)
+    page = visit(alice).get(address).gives()
+    assert "ci/build : not reported." in page.text and "Can report: bob" in page.text
+    create_status(
+        access=access_of(bob, pull.repo),
+        sha=pull.head_sha,
+        context="ci/build",
+        state="success",
+        description="3 <jobs>",
+        target_url="https://ci.example.org/7",
+    )
+    page = visit(alice).get(address).gives()
+    assert "Checks passed" in page.text and "Can be merged" in page.text
+    commit = f"/{pull.repo.path}/commits/{pull.head_sha}"
+    assert f'href="{commit}#checks"' in page.html
+    page = visit(alice).get(commit).gives()
+    assert 'href="https://ci.example.org/7"' in page.html and "3 <jobs>" in page.text
+    for shown in ("pulls", "commits?ref=feature", "branches"):
+        assert "Checks passed" in visit(alice).get(f"/{pull.repo.path}/{shown}").gives().text
