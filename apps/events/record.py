@@ -23,8 +23,8 @@ ORDER_LOCK = int.from_bytes(b"ghevents")
 BATCH_SIZE = 500
 """Maximum number of events that one statement writes."""
 
-NAMING = ("username", "path", "scope")
-"""Keys of targets and data whose values name an account."""
+NAMING = ("username", "path", "scope", "status_reporters")
+"""Keys of targets and data whose values name accounts: a text, or a list of texts."""
 
 ADD_COUNT = """
     INSERT INTO events_activitycount AS stored (actor_id, date, repo_id, kind, team_id, count)
@@ -219,6 +219,7 @@ def rename_person(name: str, placeholder: str) -> None:
     """
     names = {f"{kind}{name}": f"{kind}{placeholder}" for kind in ("", "users/", "user:")}
     named = Q(target__username=name) | Q(data__username=name) | Q(data__scope=f"user:{name}")
+    named |= Q(kind__startswith="protection-")  # no query on both databases looks into their lists
     rows, last = Event.objects.filter(named).order_by("pk"), 0
     while batch := list(rows.filter(pk__gt=last)[:BATCH_SIZE]):
         last = batch[-1].pk
@@ -236,7 +237,11 @@ def _renamed(value: Any, names: dict[str, str]) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        key: names.get(inner, inner) if key in NAMING else _renamed(inner, names)
+        key: _replaced(inner, names) if key in NAMING else _renamed(inner, names)
         for key, inner in value.items()
         if key != "display_name"
     }
+
+
+def _replaced(value: Any, names: dict[str, str]) -> Any:
+    return [*map(names.get, value, value)] if isinstance(value, list) else names.get(value, value)

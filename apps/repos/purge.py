@@ -23,7 +23,7 @@ from apps.events.models import ActivityCount, Event, PingMail
 from apps.events.record import rename_person
 from apps.git import store
 from apps.jobs.worker import OnDone
-from apps.repos.models import Repo, RepoQuerySet
+from apps.repos.models import Protection, Repo, RepoQuerySet
 from apps.site import limits
 from apps.site.models import RateLimit
 from apps.teams.models import Team
@@ -84,6 +84,7 @@ def purge_user(user: User) -> None:
     Invite.objects.filter(own).update(email="", email_key="")
     placeholder = f"{PLACEHOLDER}{user.pk}"
     rename_person(user.username, placeholder)
+    rename_reporter(user.username, placeholder)
     with transaction.atomic():
         Deletion.objects.filter(users=user).update(path=f"users/{placeholder}", purge_at=None)
         user.uuid, user.username, user.display_name, user.email = uuid4(), placeholder, "", ""
@@ -91,6 +92,14 @@ def purge_user(user: User) -> None:
         user.last_login, user.theme = None, Theme.SYSTEM.value
         user.set_unusable_password()
         user.save()
+
+
+def rename_reporter(name: str, placeholder: str) -> None:
+    """Replace a username in protections. A list without it might become empty, and trust all."""
+    for row in Protection.objects.exclude(status_reporters=[]).iterator():
+        if name in row.status_reporters:
+            names = [placeholder if one == name else one for one in row.status_reporters]
+            Protection.objects.filter(pk=row.pk).update(status_reporters=names)
 
 
 def purge_repo(repo: Repo) -> None:

@@ -15,6 +15,7 @@ from apps.accounts.actions import create_invite, restore, update_user
 from apps.accounts.models import Deletion, Invite, User
 from apps.core.errors import Conflict
 from apps.events.models import Event
+from apps.repos.actions import update_protection
 from apps.repos.jobs import ignore
 from apps.repos.models import Repo
 from apps.repos.purge import purge, purge_deleted
@@ -25,7 +26,7 @@ from tests.api import Api
 from tests.dying import deaths_until_done
 from tests.factories import MemberFactory, TeamFactory, UserFactory
 from tests.gitclient import Clone
-from tests.principals import principal_of, team_access_of
+from tests.principals import access_of, principal_of, team_access_of
 from tests.repos.test_deletion import all_due, dump, with_uploads_in
 
 NAME, SHOWN, ADDRESS = "quagga", "Quentin Quill", "quill@example.net"
@@ -109,7 +110,9 @@ def live(make, quagga, acme, alice, sam) -> list[Repo]:
     make.thread(own, by=quagga, title="Mine")
     add_member(access=team_access_of(alice, acme), user=quagga, role="admin")
     shared = make.repo(acme, "api", by=alice)
-    make.protection(shared, by=quagga, approver=quagga)
+    protection = make.protection(shared, by=quagga, approver=quagga)
+    named = {"status_reporters": [NAME], "required_statuses": ["ci"]}
+    update_protection(access=access_of(alice, shared), protection=protection, **named)
     thread = make.thread(shared, by=quagga, title="Kept", body="@alice")
     make.reply(thread, by=quagga)
     make.upload(shared, by=quagga)
@@ -143,6 +146,8 @@ def test_after_two_weeks_nothing_names_the_person(
     assert (thread["created_by_username"], thread["title"]) == (name, "Kept")
     [review] = api(alice).get("/teams/acme/repos/api/pulls/2/reviews").gives()["results"]
     assert review["created_by_username"] == name
+    [protection] = api(alice).get("/teams/acme/repos/api/protections").gives()["results"]
+    assert protection["status_reporters"] == [name]
     events = api(alice).get("/events?scope=team:acme&kind=member-added").gives()["results"]
     assert name in str(events)
     api(sam).get(f"/users/{name}").fails(404, "not_found")
