@@ -29,6 +29,7 @@ from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo, Visibility
 from apps.site import actions as site
 from apps.site.models import RateLimit
+from apps.statuses import actions as statuses
 from apps.teams import actions as teams
 from apps.teams.models import Member, Team
 from apps.threads import actions as threads
@@ -132,6 +133,10 @@ class Call:
         return Pull.objects.get(repo=self.repo, number=self.keys["number"])
 
     @property
+    def sha(self) -> str:
+        return str(self.keys["sha"])
+
+    @property
     def review(self) -> Review:
         return Review.objects.get(pull=self.pull, uuid=self.keys["review_uuid"])
 
@@ -193,6 +198,7 @@ ACTIONS: dict[str, Callable[..., object]] = {
     f"DELETE {PROTECTION}/approvers/{{user_uuid}}": repos.remove_approver,
     f"POST {REPO}/forks": repos.create_fork,
     f"POST {REPO}/uploads": create_upload,
+    f"POST {REPO}/commits/{{sha}}/statuses": statuses.create_status,
     f"POST {REPO}/threads": threads.create_thread,
     f"PATCH {THREAD}": threads.update_thread,
     f"DELETE {THREAD}": threads.delete_thread,

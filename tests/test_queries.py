@@ -30,8 +30,10 @@ from apps.repos.commits import find_next_commits
 from apps.repos.models import Ref, Repo, Visibility
 from apps.site import limits
 from apps.site.actions import create_rate_limit
+from apps.statuses.actions import create_status
 from apps.threads.models import Thread
 from tests import snapshot
+from tests.browse.code import code_of
 from tests.factories import ForkFactory, MemberFactory, TeamFactory
 from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
 from tests.principals import access_of, principal_of, while_allowed
@@ -189,6 +191,13 @@ class Many:
             branch, alice = f"release-{person.pk}", self.sample.alice
             self.make.protection(self.repo, branch, by=alice, approver=self.bob)
 
+    def statuses(self) -> None:
+        for person in self.people:
+            MemberFactory.create(team=self.sample.acme, user=person)
+            access, context = access_of(person, self.repo), f"ci/{person.pk}"
+            sha = commit_of(self.repo)
+            create_status(access=access, sha=sha, context=context, state="success")
+
     def approvers(self) -> None:
         for person in self.people:
             MemberFactory.create(team=self.sample.acme, user=person)
@@ -286,6 +295,7 @@ LISTS: dict[str, Callable[[Many], Any]] = {
     "/teams/{team_slug}/repos": Many.repos,
     "/teams/{team_slug}/repos/{repo_slug}/protections": Many.protections,
     "/teams/{team_slug}/repos/{repo_slug}/protections/{protection_uuid}/approvers": Many.approvers,
+    "/teams/{team_slug}/repos/{repo_slug}/commits/{sha}/statuses": Many.statuses,
     "/teams/{team_slug}/repos/{repo_slug}/forks": Many.forks,
     "/teams/{team_slug}/repos/{repo_slug}/threads": Many.threads,
     "/teams/{team_slug}/repos/{repo_slug}/threads/{number}": Many.replies,
@@ -313,6 +323,11 @@ BY_GIT = {f"{REPO}{end}" for end in ("/commits", "/tree", "/tree/{path}")}
 FOR_STAFF = {"/rate-limits", "/signup-invites"}
 
 
+def commit_of(repo: Repo) -> str:
+    """A commit that is stored, always the same."""
+    return code_of(repo).commit_with({b"a": b"a"})
+
+
 def test_every_list_is_tried_with_many_rows():
     paged = {one.path for one in routed() if one.action == "list" and "/users/" not in one.path}
     assert paged - BY_GIT == set(LISTS) - {"/teams/{team_slug}/repos/{repo_slug}/threads/{number}"}
@@ -328,6 +343,7 @@ def test_four_rows_cost_what_one_does(path, sample, db):
     reply = sample.replies[pull.repo_id].number
     names = {"team_slug": "acme", "repo_slug": "private", "reply_number": reply}
     names |= {"protection_uuid": protection}
+    names |= {"sha": commit_of(pull.repo)} if "{sha}" in path else {}
     filled = path.format(number=number, **names) + "?per_page=100"
     filled += "&scope=self&scope=team:acme&scope=repo:teams/acme/private"
     api = sample.api("sam" if path in FOR_STAFF else "bob")

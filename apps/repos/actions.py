@@ -7,7 +7,7 @@ like the acceptance of a push and like a merge.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import EllipsisType
 from typing import Any
@@ -333,14 +333,26 @@ def _insert(fork: Fork, copied: GitRepo) -> Repo:
 
 
 @final_transaction
-def create_protection(*, access: RepoAccess, branch: str, **settings: Any) -> Protection:
+def create_protection(
+    *,
+    access: RepoAccess,
+    branch: str,
+    required_approvals: int | None = None,
+    required_statuses: Sequence[str] | None = None,
+    status_reporters: Sequence[str] | None = None,
+) -> Protection:
     """Protect a branch, or a glob of branches, from pushes. Locks the repository.
 
-    `settings`: those of the rules; without one, or with None, it has its default. Errors: 409
-    `protection_exists` for the same pattern, 409 `too_many_protections`, 422 as in `_checked`.
+    Settings that are None get their defaults. Errors: 409 `protection_exists` for the same pattern,
+    409 `too_many_protections`, 422 as in `_checked`.
     """
     access.require_change(Level.ADMIN)
-    settings = _checked(access, settings)
+    settings = _checked(
+        access,
+        required_approvals=required_approvals,
+        required_statuses=required_statuses,
+        status_reporters=status_reporters,
+    )
     repo = access.locked()
     if repo.protections.count() >= MOST_PROTECTIONS:
         text = f"A repository may have {MOST_PROTECTIONS} protections. Use a pattern with *."
@@ -361,12 +373,20 @@ def update_protection(
     access: RepoAccess,
     protection: Protection,
     branch: str | None = None,
-    **settings: Any,
+    required_approvals: int | None = None,
+    required_statuses: Sequence[str] | None = None,
+    status_reporters: Sequence[str] | None = None,
 ) -> None:
     """Change a protection. Locks repository and protection. 409 `protection_exists`, 422."""
     access.require_change(Level.ADMIN)
     _lock(access, protection)
-    settings = _checked(access, settings, protection.status_reporters)
+    settings = _checked(
+        access,
+        protection.status_reporters,
+        required_approvals=required_approvals,
+        required_statuses=required_statuses,
+        status_reporters=status_reporters,
+    )
     before = _protection_data(protection)
     values = given(branch=branch, **settings)
     changed = set_changed(protection, values)
@@ -420,9 +440,7 @@ def _lock(access: RepoAccess, protection: Protection) -> None:
     lock(protection)
 
 
-def _checked(
-    access: RepoAccess, values: dict[str, Any], reporters: Collection[str] = ()
-) -> dict[str, Any]:
+def _checked(access: RepoAccess, reporters: Collection[str] = (), **values: Any) -> dict[str, Any]:
     """The given settings of a protection that has these reporters.
 
     Errors: 422 as in `check_settings`; `user_not_found` and `approver_lacks_access` for new

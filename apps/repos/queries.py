@@ -157,4 +157,5 @@ class PullsOfCode(Protocol):
 
 @cache
 def pulls_of_code() -> PullsOfCode:
+    """The functions about pulls that lower apps call."""
     return cast("PullsOfCode", import_module(settings.PULLS_OF_CODE))

@@ -6,19 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.core.access import Level
-from apps.core.errors import git_failed
 from apps.core.locks import lock
-from apps.core.lookup import Missing
 from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
 from apps.events.record import Change, Keys, Recorded, Target, record_all
-from apps.git.repo import is_sha
-from apps.git.run import GitError
 from apps.repos.access import RepoAccess
-from apps.repos.models import Repo
 from apps.repos.queries import pulls_of_code
+from apps.statuses import rules
 from apps.statuses.models import CommitChecks, CommitStatus, StatusState
-from apps.statuses.rules import combined
 
 MOST_OF_CONTEXT = 100
 """Number of statuses that are kept for each context of a commit. Older ones are deleted."""
@@ -56,7 +51,7 @@ def create_status(
     404 for a commit that is not stored, 409 `repo_archived`, 503 if git fails.
     """
     access.require_change(Level.WRITE)
-    check_commit(access.repo, sha)
+    rules.check_commit(access.repo, sha)
     status = CommitStatus(
         repo=access.repo,
         sha=sha,
@@ -67,16 +62,6 @@ def create_status(
         created_by=access.user,
     )
     return _add(access, status)
-
-
-def check_commit(repo: Repo, sha: str) -> None:
-    """404 unless the repository has stored this commit, by its full name; 503 if git fails."""
-    try:
-        exists = is_sha(sha) and repo.git.has_commit(sha)
-    except GitError as error:
-        raise git_failed(error) from None
-    if not exists:
-        raise Missing("commit", sha, repo.path)
 
 
 @final_transaction
@@ -90,7 +75,7 @@ def _add(access: RepoAccess, status: CommitStatus) -> CommitStatus:
     status.save(force_insert=True)
     _forget_oldest(status)
     rows = CommitStatus.objects.of_commit(status.repo, status.sha)
-    checks.state = combined(rows.latest_by("context").values_list("state", flat=True))
+    checks.state = rules.combined(rows.latest_by("context").values_list("state", flat=True))
     checks.save(update_fields=["state"])
     record_all([_event(access, status, about) for about in _subjects(status)])
     return status

@@ -6,6 +6,11 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+from apps.core.errors import git_failed
+from apps.core.lookup import Missing
+from apps.git.repo import is_sha
+from apps.git.run import GitError
+from apps.repos.models import Repo
 from apps.statuses.models import NO_STATUS, StatusState
 
 URL_CHARACTERS = re.compile(r"[\x21-\x7e]*")
@@ -31,3 +36,13 @@ def combined(states: Iterable[str]) -> str:
     if StatusState.PENDING in present:
         return StatusState.PENDING
     return StatusState.SUCCESS if present else NO_STATUS
+
+
+def check_commit(repo: Repo, sha: str) -> None:
+    """404 unless the repository has stored this commit, by its full name; 503 if git fails."""
+    try:
+        exists = is_sha(sha) and repo.git.has_commit(sha)
+    except GitError as error:
+        raise git_failed(error) from None
+    if not exists:
+        raise Missing("commit", sha, repo.path)

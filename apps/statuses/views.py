@@ -12,7 +12,7 @@ from apps.core.operation import operation
 from apps.repos.access import RepoScoped
 from apps.statuses import actions, queries
 from apps.statuses.models import CommitStatus
-from apps.statuses.rules import combined
+from apps.statuses.rules import check_commit, combined
 from apps.statuses.serializers import (
     CombinedStatusRecord,
     CreateStatus,
@@ -44,7 +44,7 @@ class StatusViewSet(RepoScoped):
         sha = self.kwargs["sha"]
         page = self.paginate(queries.list_statuses(self.repo, sha))
         if not page:
-            actions.check_commit(self.repo, sha)
+            check_commit(self.repo, sha)
         return self.get_paginated_response([status_record(status) for status in page])
 
     @operation(Level.WRITE, request=CreateStatus, response=StatusRecord, status=201)
@@ -74,7 +74,7 @@ class CombinedStatusViewSet(RepoScoped):
         sha = self.kwargs["sha"]
         latest = [*queries.latest_statuses(self.repo, sha)]
         if not latest:
-            actions.check_commit(self.repo, sha)
+            check_commit(self.repo, sha)
         return {
             "sha": sha,
             "state": combined(status.state for status in latest),

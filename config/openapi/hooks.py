@@ -31,10 +31,13 @@ from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
 from apps.pulls.models import PullStatus, ReviewStatus
 from apps.repos.models import ForkStatus, Visibility
+from apps.repos.protection_rules import MISSING
 from apps.site.kinds import USER
 from apps.site.models import InviteCreators
 from apps.site.rules import known_rate_scopes
 from apps.site.serializers import RateScopeField
+from apps.statuses.models import StatusState
+from apps.statuses.serializers import COMBINED
 from apps.teams.models import Role
 from apps.threads import rules as threads
 from apps.threads.models import Priority, ReplyStatus, ThreadKind, ThreadStatus
@@ -42,6 +45,9 @@ from apps.threads.serializers import DELETED
 
 NAMED: dict[str, Iterable[str]] = {
     "ArchiveFormat": KINDS_OF_ARCHIVES,
+    "CheckState": (*StatusState, MISSING),
+    "CombinedState": COMBINED,
+    "CommitStatusState": StatusState,
     "CallerPermission": ("read", "write", "admin", "owner"),
     "ComparisonFormat": ("json", *TEXTS),
     "FileStatus": STATUSES,

@@ -17,6 +17,8 @@ from tests.principals import access_of
 from tests.races import at_once
 from tests.repos import paths
 
+NO_STATUSES: dict[str, Any] = {"required_statuses": [], "status_reporters": []}
+
 
 def test_a_branch_is_protected(api, repo, alice, events):
     url = paths.protections(repo)
@@ -26,6 +28,8 @@ def test_a_branch_is_protected(api, repo, alice, events):
         "uuid": "",
         "branch": "main",
         "required_approvals": 1,
+        "required_statuses": [],
+        "status_reporters": [],
         "is_satisfiable": repo.owner_team is not None,  # otherwise only the author could approve
         "approver_count": 0,
         "created_by_username": "alice",
@@ -33,7 +37,7 @@ def test_a_branch_is_protected(api, repo, alice, events):
         "updated_at": "",
     }
     assert api(alice).get(f"{url}/{made['uuid']}").gives() == made
-    assert recorded[0].data == {"branch": "main", "required_approvals": 1}
+    assert recorded[0].data == {"branch": "main", "required_approvals": 1, **NO_STATUSES}
     assert recorded[0].target == {"kind": "protection", "uuid": made["uuid"]}
 
 
@@ -94,8 +98,9 @@ def test_a_protection_is_moved_to_another_branch(api, make, repo, alice, events)
     assert recorded[0].data == {
         "branch": "release/*",
         "required_approvals": 1,
+        **NO_STATUSES,
         "changed": ["branch"],
-        "before": {"branch": "main", "required_approvals": 1},
+        "before": {"branch": "main", "required_approvals": 1, **NO_STATUSES},
     }
 
 
@@ -129,7 +134,7 @@ def test_admins_say_how_many_approvals_are_asked_for(api, team_repo, alice, even
         changed = api(alice).put(one, required_approvals=20).gives()
     assert (changed["branch"], changed["required_approvals"]) == ("main", 20)
     assert recorded[0].data["changed"] == ["required_approvals"]
-    assert recorded[0].data["before"] == {"branch": "main", "required_approvals": 0}
+    assert recorded[0].data["before"] == {"branch": "main", "required_approvals": 0, **NO_STATUSES}
     assert api(alice).get(one).gives() == changed
     both = api(alice).put(one, branch="trunk", required_approvals=3.0).gives()
     assert (both["branch"], both["required_approvals"]) == ("trunk", 3)
