@@ -35,6 +35,7 @@ NOT_ATOMIC = {
     "apps/pulls/actions/merging.py:merge_pull": "git works before that of _move_target()",
     "apps/pulls/actions/pulls.py:create_review": "the body is rendered before _create_review()",
     "apps/pulls/actions/pulls.py:update_review": "the body is rendered before its transaction",
+    "apps/statuses/actions.py:create_status": "git is asked for the commit before _add()",
     "apps/uploads/actions.py:create_upload": "the file is written before the transaction of _add()",
     "apps/pulls/actions/pulls.py:create_pull": "git is asked before _open_pull()",
     "apps/pulls/actions/pulls.py:update_pull": "git is asked before _update_pull()",

@@ -111,7 +111,7 @@ def live(make, quagga, acme, alice, sam) -> list[Repo]:
     add_member(access=team_access_of(alice, acme), user=quagga, role="admin")
     shared = make.repo(acme, "api", by=alice)
     protection = make.protection(shared, by=quagga, approver=quagga)
-    named = {"status_reporters": [NAME], "required_statuses": ["ci"]}
+    named: dict[str, Any] = {"status_reporters": [NAME], "required_statuses": ["ci"]}
     update_protection(access=access_of(alice, shared), protection=protection, **named)
     thread = make.thread(shared, by=quagga, title="Kept", body="@alice")
     make.reply(thread, by=quagga)
