@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -217,7 +218,7 @@ def test_required_statuses_are_listed_with_who_can_report_them(
 ):
     protection = make.protection(pull.repo, by=alice)
     access = access_of(alice, pull.repo)
-    both = {"required_statuses": ["ci/build"], "status_reporters": ["bob"]}
+    both: dict[str, Any] = {"required_statuses": ["ci/build"], "status_reporters": ["bob"]}
     update_protection(access=access, protection=protection, required_approvals=0, **both)
     page = visit(alice).get(address).gives()
     assert "ci/build : not reported." in page.text and "Can report: bob" in page.text
