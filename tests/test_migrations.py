@@ -55,6 +55,7 @@ EMPTY = "partial and empty, of a table with a row for each person, team or repos
 REASONS = {
     "events.0004_activity_counts RemoveIndex event": "of the activity of people and teams only, "
     "which the previous version reads without it, more slowly",
+    "events.0004_activity_counts RunPython": "sets a PRAGMA, and reads no rows",
     "accounts.0011_deletions AddIndex user": EMPTY,
     "repos.0015_deletions AddIndex repo": EMPTY,
     "teams.0004_deletions AddIndex team": EMPTY,
