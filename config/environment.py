@@ -330,6 +330,7 @@ def _bucket(text: str) -> dict[str, str]:
 # With `IMMEDIATE` a transaction takes the write lock at its beginning and cannot fail half way. It
 # waits for `timeout` seconds at most. A connection to SQLite is a file, and each thread keeps one.
 _SQLITE: dict[str, Any] = {
+    "ENGINE": "apps.core.sqlite3",
     "CONN_MAX_AGE": None,
     "OPTIONS": {
         "transaction_mode": "IMMEDIATE",

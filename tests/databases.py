@@ -74,7 +74,7 @@ def data_in(folder: Path) -> Iterator[None]:
 def connected_to(file: Path, url: str = "") -> Iterator[None]:
     """In the block the thread uses this PostgreSQL database, or without a URL this SQLite file."""
     own = connections["default"]
-    options = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(file)}
+    options = {"ENGINE": "apps.core.sqlite3", "NAME": str(file)}
     if url:
         options = {**own.settings_dict, "NAME": urlsplit(url).path.removeprefix("/")}
     there = ConnectionHandler({"default": options})["default"]

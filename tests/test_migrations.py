@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.db import migrations, models
+from django.db import connection, migrations, models
+from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
+
+from tests.databases import connected_to
 
 pytestmark = pytest.mark.once
 
@@ -52,6 +55,7 @@ EMPTY = "partial and empty, of a table with a row for each person, team or repos
 REASONS = {
     "events.0004_activity_counts RemoveIndex event": "of the activity of people and teams only, "
     "which the previous version reads without it, more slowly",
+    "events.0004_activity_counts RunPython": "sets a PRAGMA, and reads no rows",
     "accounts.0011_deletions AddIndex user": EMPTY,
     "repos.0015_deletions AddIndex repo": EMPTY,
     "teams.0004_deletions AddIndex team": EMPTY,
@@ -91,6 +95,32 @@ def test_the_previous_version_can_serve_during_and_after_each_migration():
                 dict(f"{app}.{name} {text}".split(": ", 1) for text in problems(migration))
             )
     assert found.keys() == REASONS.keys(), found
+
+
+@pytest.mark.slow
+@pytest.mark.django_db
+def test_on_sqlite_nobody_waits_until_all_foreign_keys_are_checked(tmp_path):
+    """They are checked if a table is copied, which a column that is not null does, or rows are
+    written. The second is no problem without a transaction around the migration.
+    """
+    applied, checking = [""], set[str]()
+
+    def note(execute, sql, params, many, context):
+        if connection.in_atomic_block and sql.startswith("PRAGMA foreign_key_check"):
+            checking.add(applied[-1])
+        return execute(sql, params, many, context)
+
+    def begin(action, migration=None, fake=False):
+        applied.append(str(migration))
+
+    with connected_to(tmp_path / "tables.db"):
+        graph = MigrationExecutor(connection).loader.graph
+        ours = [key for key in graph.leaf_nodes() if key[0] in {*V1_0_0, "jobs"}]
+        old = [key for key in graph.nodes if V1_0_0.get(key[0]) == int(key[1][:4])]
+        MigrationExecutor(connection).migrate(old)
+        with connection.execute_wrapper(note):
+            MigrationExecutor(connection, begin).migrate(ours)
+    assert checking == set()
 
 
 @pytest.mark.parametrize(

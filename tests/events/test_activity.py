@@ -150,6 +150,16 @@ def test_events_from_before_there_were_counts_are_counted(api, make, acme, alice
     assert {*ActivityCount.objects.values_list(*names)} == {*before, of_night}
 
 
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite's own")
+@pytest.mark.django_db(transaction=True)
+def test_deleted_content_is_overwritten_again_after_the_indexes_have_been_dropped():
+    with as_of("events", "0003_pings"):
+        pass
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA secure_delete")
+        assert cursor.fetchone() == (1,)
+
+
 def test_each_event_of_a_day_is_added_to_one_count(make, team_repo, bob):
     thread = make.thread(team_repo, by=bob)
     make.reply(thread, by=bob)
