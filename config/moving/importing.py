@@ -77,7 +77,8 @@ def import_archive(
     source = f"{archive.manifest['source']}/{archive.manifest['path']}"
     try:
         make_folder(archive, made)
-        with files.removal_lock(LOCK_SH):
+        # The worker would remove an unfinished folder after a day, and files at its next sweep.
+        with store.tidy_lock(made.path, LOCK_SH), files.removal_lock(LOCK_SH):
             save_files(archive)
             return import_repo(owner=owner, values=values, made=made, source=source, fill=fill)
     finally:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.core.management import CommandError, call_command
 
+from apps.repos import jobs
 from apps.repos.models import Repo
 from apps.uploads.models import Upload, remove_file_without_row
 from tests.races import Aside, Outcome
@@ -128,6 +129,7 @@ def test_others_write_while_an_import_waits(hanging, make, open_repo, alice, tmp
     with stuck(hanging, "PUT", move):
         assert make.thread(open_repo, by=alice).number
         assert not remove_file_without_row(ANOTHER), "the worker keeps files of an import"
+        assert not [name for name in jobs.sweep(age=0) if ".tmp-" in name], "and its folder"
         hanging.released.set()
     assert Repo.objects.count() == 1
     assert remove_file_without_row(ANOTHER)
