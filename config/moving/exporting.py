@@ -229,7 +229,8 @@ class Export:
             yield {"branch": approver.protection.branch, **approver_record(approver)}
 
     def events(self) -> Records:
-        rows = Event.objects.filter(repo_id=self.repo.pk).order_by("id")
+        rows = Event.objects.filter(repo_id=self.repo.pk).visible_to(self.access.principal)
+        rows = rows.order_by("id")
         last = 0
         while batch := rows.filter(id__gt=last)[:BATCH].rows():
             last = batch[-1].id
