@@ -120,10 +120,7 @@ def backup() -> dict[str, Any]:
         last = manifest.last()
     except (OSError, ValueError) as error:
         return {"problem": str(error)}
-    if last is None:
-        return {}
-    finished = dt.datetime.fromisoformat(last.manifest.finished)
-    return {"last": last, "finished": finished}
+    return {} if last is None else {"last": last}
 
 
 def days() -> list[DailyCount]:

@@ -116,6 +116,10 @@ def test_backups_of_each_night_are_linked_and_the_oldest_removed(data, tmp_path)
     assert {(folder / "manifest.json").exists() for folder in (former, last)} == {True}
     [upload] = (path.relative_to(former) for path in files(former / "uploads"))
     assert (former / upload).samefile(last / upload)
+    later = last.rename(tmp_path / "2999-01-01T000000Z")  # then the clock was set back
+    subprocess.run(command, env=data.environment, check=True, capture_output=True)
+    new, _ = sorted(tmp_path.glob("2*"))
+    assert new > former and later.exists()
 
 
 def test_a_previous_backup_has_to_be_complete(data, tmp_path):

@@ -1,4 +1,5 @@
-"""The final transaction of an action, to which its caller may add rows before the commit.
+"""The final transaction of an action, to which its caller may add rows before the commit, and the
+transaction of a long read.
 
 An action may do slow work first, and have several transactions. The last is a `final_transaction`.
 A caller that must store something together with it delays its commit by `HeldCommit`.
@@ -11,9 +12,9 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
-from django.db import transaction
+from django.db import connection, transaction
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -83,3 +84,26 @@ def final_transaction(function: Callable[Parameters, Result]) -> Callable[Parame
             return function(*args, **options)
 
     return run
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """A transaction that only reads, and sees the database as it is at its first query, however
+    long it takes. It locks nothing. In another transaction, it is part of that one.
+    """
+    if connection.in_atomic_block:
+        yield
+    elif connection.vendor == "sqlite":
+        connection.ensure_connection()  # it sets the mode
+        sqlite: Any = connection
+        mode, sqlite.transaction_mode = sqlite.transaction_mode, "DEFERRED"
+        try:
+            with transaction.atomic():
+                yield
+        finally:
+            sqlite.transaction_mode = mode
+    else:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            yield

@@ -473,12 +473,20 @@ class GitRepo:
         self.create(source.head_branch())
         self._fetch(source.path, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 
-    def write_bundle(self, take: Callable[[bytes], object]) -> None:
-        """Pass a bundle of all branches, tags and commits that pulls keep to `take`, in pieces.
-        `GitError`, also for a repository without refs.
+    def write_bundle(self, refs: Mapping[str, str], take: Callable[[bytes], object]) -> None:
+        """Pass a bundle with these refs, full name -> object, to `take`, in pieces. The refs of the
+        repository may be others. Hold `tidy_lock`, so that the objects stay. `GitError`, also
+        without refs, or if an object is missing.
         """
-        globs = [f"--glob={namespace}/*" for namespace in NAMESPACES]
-        self.git("bundle", "create", "--quiet", "-", *globs, take=take)
+        with TemporaryDirectory(prefix=_DRY, dir=self.path.resolve() / "objects") as folder:
+            other = GitRepo(Path(folder) / "refs.git")
+            other.create()
+            objects = f"{self.path.resolve() / 'objects'}\n"
+            (other.path / "objects" / "info" / "alternates").write_text(objects)
+            lines = (f"{full_sha(sha)} {_ref(name)}\n" for name, sha in refs.items())
+            (other.path / "packed-refs").write_text("".join(lines))
+            globs = [f"--glob={namespace}/*" for namespace in NAMESPACES]
+            other.git("bundle", "create", "--quiet", "-", *globs, take=take)
 
     def create_from_bundle(self, write: Callable[[Path], object], default_branch: str) -> None:
         """Create the repository with the refs and objects of a bundle, checked like those of a

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from fcntl import LOCK_EX, LOCK_NB
+from pathlib import Path
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -158,22 +160,37 @@ def sweep_folders(_: OnDone) -> bool:
 def sweep(age: float = UNCLAIMED) -> list[str]:
     """Remove folders without a row that are at least `age` seconds old; return their names.
 
-    The folder of a new repository exists before its row is committed, so new folders stay.
+    The folder of a new repository exists before its row is committed, so new folders stay, and
+    those whose lock somebody holds: an import may take longer.
     """
     folders = store.folders(settings.REPOSITORIES_DIR)
     old = [folder for folder in folders if store.older_than(folder, age)]
     removed = []
     for start in range(0, len(old), AT_ONCE):
-        uuids = {folder: store.uuid_of(folder) for folder in old[start : start + AT_ONCE]}
-        names = [uuid for uuid in uuids.values() if uuid is not None]
-        repos = Repo.objects.filter(uuid__in=names).values_list("uuid", flat=True)
-        forks = Fork.objects.filter(TO_DO, repo_uuid__in=names)
-        used: set[UUID | None] = {*repos, *forks.values_list("repo_uuid", flat=True)}
-        for folder, uuid in uuids.items():
-            if uuid not in used:
-                store.remove(folder)
+        some = old[start : start + AT_ONCE]
+        used = used_uuids(map(store.uuid_of, some))
+        for folder in some:
+            if store.uuid_of(folder) not in used and remove_unused(folder):
                 removed.append(folder.name)
     return removed
+
+
+def used_uuids(uuids: Iterable[UUID | None]) -> set[UUID | None]:
+    """Those of repositories, and of forks that are being made; never None."""
+    names = [uuid for uuid in uuids if uuid is not None]
+    forks = Fork.objects.filter(TO_DO, repo_uuid__in=names).values_list("repo_uuid", flat=True)
+    return {*Repo.objects.filter(uuid__in=names).values_list("uuid", flat=True), *forks}
+
+
+def remove_unused(folder: Path) -> bool:
+    """Remove a folder without a row, unless somebody holds its lock, or its row has been committed
+    meanwhile; return whether it is removed.
+    """
+    with suppress(OSError), store.tidy_lock(folder, LOCK_EX | LOCK_NB):
+        if not used_uuids([store.uuid_of(folder)]):
+            store.remove(folder)
+            return True
+    return False
 
 
 def misleading_names(repo: Repo) -> Iterator[str]:

@@ -33,8 +33,7 @@ def create_upload(*, access: RepoAccess, filename: str, content: bytes) -> Uploa
         sha256=hashlib.sha256(content).hexdigest(),
     )
     try:
-        files.save(upload.sha256, content)
-        return _add(access, upload, content)
+        return _store(access, upload, content)
     except ApiError:
         with suppress(OSError):  # the worker will remove it
             remove_file_without_row(upload.sha256)
@@ -47,16 +46,25 @@ def create_upload(*, access: RepoAccess, filename: str, content: bytes) -> Uploa
         raise Unavailable("unavailable", text, headers={"Retry-After": "60"}) from error
 
 
+def _store(access: RepoAccess, upload: Upload, content: bytes) -> Upload:
+    """Write the file, then the row. No lock is held while the file is written, which may take long
+    in a bucket.
+    """
+    files.save(upload.sha256, content)
+    try:
+        return _add(access, upload)
+    except FileNotFoundError:  # removed since it was written, because it had no row yet
+        files.save(upload.sha256, content)
+        return _add(access, upload)
+
+
 @final_transaction
-def _add(access: RepoAccess, upload: Upload, content: bytes) -> Upload:
+def _add(access: RepoAccess, upload: Upload) -> Upload:
     """Save the row. The file's lock prevents the removal of the file meanwhile."""
     upload.repo = access.locked()
     hold(f"uploads of person {access.user.pk}")
     rules.check_daily_limit(access.user, upload.size)
     hold(files.lock_name(upload.sha256))
-    try:
-        files.size(upload.sha256)
-    except FileNotFoundError:  # removed since it was written, because it had no row yet
-        files.save(upload.sha256, content)
+    files.check_stored(upload.sha256)
     upload.save(force_insert=True)
     return upload

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ CLIENT = Config(
     request_checksum_calculation="when_required",
     response_checksum_validation="when_required",
 )
+QUICK = CLIENT.merge(
+    Config(connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 1, "mode": "standard"})
+)
+"""For requests under a lock of the database, on SQLite the lock of all writers."""
 # One request for a file, since parts of an interrupted upload would stay in the bucket.
 TRANSFER = TransferConfig(multipart_threshold=64 * 1024 * 1024, use_threads=False)
 MARK = "installation"
@@ -57,6 +62,15 @@ class UploadBucket(S3Storage):  # type: ignore[misc] # without types
     """Objects below a prefix. S3 makes an object visible when all of it is stored."""
 
     is_ours = False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.options = options
+
+    @cached_property
+    def quick(self) -> UploadBucket:
+        """The same bucket, which fails if it does not answer within a few seconds."""
+        return UploadBucket(**self.options, client_config=QUICK)
 
     def get_default_settings(self) -> dict[str, Any]:
         defaults: dict[str, Any] = super().get_default_settings()

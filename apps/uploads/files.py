@@ -5,22 +5,26 @@ A power failure can at worst leave a file without a row, which `jobs.py` removes
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from django.conf import settings
 from django.core.files import File
 from django.core.files.base import ContentFile
 from django.core.files.storage import FileSystemStorage, storages
 
 from apps.core.files import PIECE
 
+LOCK = "uploads.lock"
+"""The file in DATA_DIR whose lock prevents the removal of files."""
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -29,6 +33,7 @@ class UploadFolder(FileSystemStorage):
 
     def __init__(self, location: Path) -> None:
         super().__init__(location=location, allow_overwrite=True)
+        self.quick = self
 
     def _save(self, name: str, content: File[bytes]) -> str:
         """Write a temporary file, move it to its path, and sync all of it. `OSError`."""
@@ -93,9 +98,16 @@ def size(digest: str) -> int:
     return int(store().size(name_of(digest)))
 
 
+def check_stored(digest: str) -> None:
+    """`FileNotFoundError` if the file with this SHA-256 is missing. For use under a lock: if a
+    bucket does not answer, it fails within seconds.
+    """
+    store().quick.size(name_of(digest))
+
+
 def remove(digest: str) -> None:
-    """Remove the file with this SHA-256, if it exists."""
-    store().delete(name_of(digest))
+    """Remove the file with this SHA-256, if it exists. It fails as soon as `check_stored`."""
+    store().quick.delete(name_of(digest))
 
 
 def problem(digest: str) -> str | None:
@@ -116,6 +128,16 @@ def stored() -> Iterator[str]:
         digest = name.rpartition("/")[2]
         if DIGEST.fullmatch(digest) and name == name_of(digest):
             yield digest
+
+
+@contextmanager
+def removal_lock(kind: int) -> Iterator[None]:
+    """Hold the lock for removing files without a row, exclusively, or shared to keep them until
+    they have rows. With `LOCK_NB`, `BlockingIOError` while others hold it.
+    """
+    with Path(settings.DATA_DIR, LOCK).open("ab") as file:
+        fcntl.flock(file, kind)
+        yield
 
 
 def lock_name(digest: str) -> str:

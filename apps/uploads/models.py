@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from fcntl import LOCK_EX, LOCK_NB
 
 from django.conf import settings
 from django.db import models, transaction
@@ -72,12 +73,21 @@ class UploadUse(models.Model):
         return f"{self.upload_id} in {self.text}"
 
 
-@transaction.atomic
 def remove_file_without_row(digest: str) -> int:
     """Remove the file if it has no row; return the number of removed files. `OSError`.
 
-    The lock makes an upload of the same content wait, or this wait for its row.
+    It removes nothing while an import runs, whose files have no rows yet.
     """
+    try:
+        with files.removal_lock(LOCK_EX | LOCK_NB):
+            return _remove_file_without_row(digest)
+    except BlockingIOError:
+        return 0
+
+
+@transaction.atomic
+def _remove_file_without_row(digest: str) -> int:
+    """The lock makes an upload of the same content wait, or this wait for its row."""
     hold(files.lock_name(digest))
     if Upload.objects.filter(sha256=digest).exists():
         return 0

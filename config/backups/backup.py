@@ -172,6 +172,7 @@ def _copy_uploads(copier: Copier, say: Say) -> int:
 
 def _other_files() -> list[Path]:
     """The plain files of DATA_DIR, such as the secret key, without a SQLite database."""
-    others = database.own_files() | {manifest.LAST}  # a restoration names its own backup
+    # A restoration names its own backup.
+    others = database.own_files() | {manifest.LAST, uploads.LOCK}
     paths = sorted(Path(settings.DATA_DIR).iterdir())
     return [path for path in paths if path.is_file() and path.name not in others]

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection
 
 from apps.core.postgresql.programs import run_program
+from apps.core.transactions import snapshot
 
 NAMES = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 UNOWNED = ("--no-owner", "--no-privileges")
@@ -78,13 +79,10 @@ def _dump_sqlite(file: Path) -> Contents:
         return _contents(lambda query: copy.execute(query).fetchall())
 
 
-@transaction.atomic
+@snapshot()
 def _dump_postgresql(file: Path) -> Contents:
-    with connection.cursor() as cursor:
-        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # pg_dump takes long
-    snapshot = _fetch("SELECT pg_export_snapshot()")[0][0]
-    options = ("--format=custom", *UNOWNED, "--no-comments", f"--snapshot={snapshot}")
+    name = _fetch("SELECT pg_export_snapshot()")[0][0]
+    options = ("--format=custom", *UNOWNED, "--no-comments", f"--snapshot={name}")
     run_program("pg_dump", *options, f"--file={file}")
     return _contents(_fetch)
 

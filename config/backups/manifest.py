@@ -59,12 +59,15 @@ class LastBackup:
 
     folder: str
     manifest: Manifest
+    finished: datetime
+    seconds: float
+    """How long it took; 0 if the clock was set back meanwhile."""
 
-    @property
-    def seconds(self) -> float:
-        """How long it took."""
-        started, finished = self.manifest.started, self.manifest.finished
-        return (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
+    @classmethod
+    def of(cls, folder: str, made: Manifest) -> LastBackup:
+        """`TypeError` or `ValueError` if the times are none."""
+        started, finished = map(datetime.fromisoformat, (made.started, made.finished))
+        return cls(folder, made, finished, max(0.0, (finished - started).total_seconds()))
 
 
 def last() -> LastBackup | None:
@@ -72,7 +75,7 @@ def last() -> LastBackup | None:
     path = Path(settings.DATA_DIR, LAST)
     try:
         content = json.loads(path.read_text())
-        return LastBackup(content.pop("folder"), Manifest(**content))
+        return LastBackup.of(content.pop("folder"), Manifest(**content))
     except FileNotFoundError:
         return None
     except (AttributeError, KeyError, TypeError, ValueError):

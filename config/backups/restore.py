@@ -17,7 +17,7 @@ from apps.uploads import files as uploads
 from apps.uploads.jobs import remove_unused
 from config.backups import database, manifest
 
-REMADE = {"secret-key", "static", "wake"}
+REMADE = {"secret-key", "static", "wake", uploads.LOCK}
 """Parts of DATA_DIR that are created when a command starts."""
 CHECKS = (("reconcile",), ("check_repos", "--fix"), ("check_uploads",))
 

@@ -1,13 +1,14 @@
 """Writes the archive of a repository, with the records of the API as one person sees them.
 
-People may work meanwhile. Records refer only to records of files before them: threads with later
-numbers are left out, and the git bundle comes last.
+People may work meanwhile: all rows, and the refs of the git bundle, are those of one snapshot.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from fcntl import LOCK_SH
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any
@@ -17,13 +18,17 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from apps.accounts.models import NOT_GONE, User
+from apps.accounts.principal import Principal
+from apps.core.transactions import snapshot
 from apps.events.models import Event
 from apps.events.serializers import event_records
+from apps.git.repo import pull_ref
+from apps.git.store import tidy_lock
 from apps.pulls.approval import Eligibility
 from apps.pulls.models import PULL_ROW, Pull, PullVersion, Review
 from apps.pulls.serializers import pull_records, review_record
 from apps.pulls.versions import version_records as pull_version_records
-from apps.repos.access import RepoAccess
+from apps.repos.access import RepoAccess, open_repo
 from apps.repos.models import Approver, Repo
 from apps.repos.queries import list_protections
 from apps.repos.serializers import approver_record
@@ -64,11 +69,34 @@ def default_reader(repo: Repo) -> User:
     return owner
 
 
-def export_repo(access: RepoAccess, base: str, archive: ArchiveWriter) -> None:
-    """Write everything of a repository that the caller of `access` sees. The caller has checked
-    read access. `base`: scheme and host of the addresses in records. Errors: `GitError`, `OSError`.
+def export_repo(
+    principal: Principal, owner: str, slug: str, base: str, archive: ArchiveWriter
+) -> None:
+    """Write everything of a repository that the principal sees. `base`: scheme and host of the
+    addresses in records. Errors: `GitError`, `OSError`, those of `open_repo`.
     """
+    folder = open_repo(principal, owner, slug).repo.git.path
+    with ExitStack() as objects_stay:
+        objects_stay.enter_context(tidy_lock(folder, LOCK_SH))
+        with snapshot():
+            access = open_repo(principal, owner, slug)
+            _add_bundle(archive, access.repo)
+            objects_stay.close()  # the worker may go on with its upkeep
+            missing = _add_rows(archive, access, base)
+    if lost := used_uploads(access.repo).filter(sha256__in=missing).first():
+        raise FileNotFoundError(f"The file of the upload {lost.uuid} is missing.")
+
+
+def _add_rows(archive: ArchiveWriter, access: RepoAccess, base: str) -> list[str]:
+    """Add all files but the bundle. Returns the names of the files of uploads that are missing."""
     repo = access.repo
+    records = repo_records([repo], access.principal, repo.owner.path, access.level, base)
+    archive.add_record("repository.json", records[0])
+    export = Export(access, base)
+    for name, lines in export.files().items():
+        archive.add_lines(name, lines())
+    missing = list(_add_contents(archive, repo))
+    archive.add_lines("uploads", export.uploads(missing))
     manifest = {
         "format": FORMAT,
         "guildhall": settings.SPECTACULAR_SETTINGS["VERSION"],
@@ -78,26 +106,44 @@ def export_repo(access: RepoAccess, base: str, archive: ArchiveWriter) -> None:
         "path": repo.path,
         "newest_event": Event.objects.newest_id(),
         "last_number": repo.last_number,
+        "counts": archive.counts,
     }
-    records = repo_records([repo], access.principal, repo.owner.path, access.level, base)
-    archive.add_record("repository.json", records[0])
-    export = Export(access, base, repo.last_number)
-    for name, lines in export.files().items():
-        archive.add_lines(name, lines())
-    digests = set(_add_contents(archive, repo))
-    archive.add_lines("uploads", export.uploads(digests))
-    if repo.git.refs(pulls=True):
+    archive.add_record(MANIFEST, manifest)
+    return missing
+
+
+def _add_bundle(archive: ArchiveWriter, repo: Repo) -> None:
+    """Add the bundle of all branches and tags, as they are stored, and of the commits that pulls
+    keep. `GitError`, `OSError`.
+    """
+    refs = {**_kept_refs(repo), **dict(repo.refs.values_list("full_name", "sha"))}
+    if refs:
         with archive.part(BUNDLE) as file:
-            repo.git.write_bundle(file.write)
-    archive.add_record(MANIFEST, {**manifest, "counts": archive.counts})
+            repo.git.write_bundle(refs, file.write)
+
+
+def _kept_refs(repo: Repo) -> dict[str, str]:
+    """The refs that keep the commits of the stored pulls. Those of their heads may have moved since
+    in git, or be missing until the worker has created them.
+    """
+    columns = ("number", "last_version", "head_sha")
+    pulls = {number: row for number, *row in repo.pulls.values_list(*columns)}
+    refs = {}
+    for name, sha in repo.git.kept_refs().items():
+        _, namespace, number, last = name.split("/")
+        versions, _ = pulls.get(int(number), (0, None))
+        if int(number) in pulls and (namespace != "versions" or int(last) <= versions):
+            refs[name] = sha
+    heads = {pull_ref(number): head for number, (_, head) in pulls.items() if head}
+    forgotten = repo.git.missing(set(heads.values()))
+    return refs | {name: head for name, head in heads.items() if head not in forgotten}
 
 
 class Export:
-    """The lines of each file. `last_number`: threads and pulls with later numbers are left out."""
+    """The lines of each file."""
 
-    def __init__(self, access: RepoAccess, base: str, last_number: int) -> None:
+    def __init__(self, access: RepoAccess, base: str) -> None:
         self.access, self.repo, self.base = access, access.repo, base
-        self.last_number = last_number
 
     def files(self) -> dict[str, Callable[[], Records]]:
         return {
@@ -115,11 +161,7 @@ class Export:
 
     def of_threads(self, path: str = "") -> Q:
         """The condition for rows of existing threads. `path`: the query path to the thread."""
-        return Q(
-            (f"{path}repo", self.repo),
-            (f"{path}number__lte", self.last_number),
-            (f"{path}deleted_at", None),
-        )
+        return Q((f"{path}repo", self.repo), (f"{path}deleted_at", None))
 
     def threads(self) -> Records:
         """The threads, also those of pulls."""
@@ -187,17 +229,18 @@ class Export:
             yield {"branch": approver.protection.branch, **approver_record(approver)}
 
     def events(self) -> Records:
-        rows = Event.objects.filter(repo_id=self.repo.pk).order_by("id")
+        rows = Event.objects.filter(repo_id=self.repo.pk).visible_to(self.access.principal)
+        rows = rows.order_by("id")
         last = 0
         while batch := rows.filter(id__gt=last)[:BATCH].rows():
             last = batch[-1].id
             yield from event_records(batch, self.base)
 
-    def uploads(self, digests: set[str]) -> Records:
-        """The uploads whose contents are in the archive."""
-        for upload in used_uploads(self.repo).select_related("created_by").iterator(BATCH):
-            if upload.sha256 in digests:
-                yield upload_record(upload, self.base)
+    def uploads(self, missing: list[str]) -> Records:
+        """The uploads whose contents are in the archive: all except these SHA-256."""
+        rows = used_uploads(self.repo).exclude(sha256__in=missing).select_related("created_by")
+        for upload in rows.iterator(BATCH):
+            yield upload_record(upload, self.base)
 
 
 def used_uploads(repo: Repo) -> Any:
@@ -206,18 +249,18 @@ def used_uploads(repo: Repo) -> Any:
 
 
 def _add_contents(archive: ArchiveWriter, repo: Repo) -> Iterator[str]:
-    """Add the files of uploads as `uploads/<SHA-256>`; yields the name of each. `OSError`."""
+    """Add the files of uploads as `uploads/<SHA-256>`. Yields the names of those that are missing:
+    they may have been removed since the snapshot. `OSError`.
+    """
     rows = used_uploads(repo).values_list("sha256", flat=True).distinct()
     for digest in rows.order_by("sha256").iterator(BATCH):
         try:
             source = files.open_file(digest)
         except FileNotFoundError:
-            if used_uploads(repo).filter(sha256=digest).exists():
-                raise
-            continue  # deleted meanwhile
+            yield digest
+            continue
         with source, archive.part(f"uploads/{digest}") as target:
             shutil.copyfileobj(source, target)
-        yield digest
 
 
 def in_batches(rows: Iterable[Any]) -> Iterator[list[Any]]:

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator
+from fcntl import LOCK_SH
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -18,7 +19,6 @@ from uuid import UUID, uuid4
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.core.locks import hold
 from apps.core.rendered import rendered
 from apps.core.slugs import PREFIX, UidConverter
 from apps.git import store
@@ -73,11 +73,14 @@ def import_archive(
     values["slug"] = slug or values["slug"]
     git = Repo(uuid=values["uuid"]).git
     made = git.unfinished(uuid4().hex)
+    fill = Importer(archive, authors, base).fill
+    source = f"{archive.manifest['source']}/{archive.manifest['path']}"
     try:
         make_folder(archive, made)
-        fill = Importer(archive, authors, base).fill
-        source = f"{archive.manifest['source']}/{archive.manifest['path']}"
-        return import_repo(owner=owner, values=values, made=made, source=source, fill=fill)
+        # The worker would remove an unfinished folder after a day, and files at its next sweep.
+        with store.tidy_lock(made.path, LOCK_SH), files.removal_lock(LOCK_SH):
+            save_files(archive)
+            return import_repo(owner=owner, values=values, made=made, source=source, fill=fill)
     finally:
         store.remove(made.path)
         if not Repo.objects.filter(uuid=values["uuid"]).exists():
@@ -91,6 +94,23 @@ def make_folder(archive: ArchiveReader, made: GitRepo) -> None:
         made.create(branch)
     else:
         made.create_from_bundle(archive.copy_bundle, branch)
+
+
+def save_files(archive: ArchiveReader) -> None:
+    """Store the files of uploads before the transaction, since a bucket may answer slowly. If the
+    import fails, the worker removes them. `ValueError`, `OSError`, 413, 422.
+    """
+    saved = set()
+    for line in archive.lines("uploads"):
+        content, digest = archive.upload(line["sha256"]), line["sha256"]
+        check_size(len(content))
+        find_type(line["filename"], content)  # refuses some
+        if digest in saved:
+            continue
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise ValueError(f"The content of the upload {digest} is another.")
+        files.save(digest, content)
+        saved.add(digest)
 
 
 class Importer:
@@ -149,23 +169,17 @@ class Importer:
     # Rows
 
     def add_uploads(self) -> None:
-        """Store the files. If the import fails, the worker removes those without a row."""
         for line in self.archive.lines("uploads"):
-            content, digest = self.archive.upload(line["sha256"]), line["sha256"]
-            if hashlib.sha256(content).hexdigest() != digest:
-                raise ValueError(f"The content of the upload {digest} is another.")
-            check_size(len(content))
+            content = self.archive.upload(line["sha256"])
             upload = Upload(
                 repo=self.repo,
                 created_by_id=self.authors.id_of(line["created_by_username"]),
                 filename=line["filename"],
                 content_type=find_type(line["filename"], content),
                 size=len(content),
-                sha256=digest,
+                sha256=line["sha256"],
                 created_at=line["created_at"],
             )
-            hold(files.lock_name(digest))  # the worker must not remove it before the commit
-            files.save(digest, content)
             upload.save(force_insert=True)
             self.uploads[line["uuid"]] = upload.uuid
 

@@ -4,8 +4,10 @@ read now.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
+
+from django.db.models import F
 
 from apps.accounts.models import NOT_GONE
 from apps.accounts.principal import Principal
@@ -22,7 +24,16 @@ from apps.repos.models import Repo, RepoPath
 from apps.repos.views import repo_records
 from apps.teams.queries import list_teams
 from apps.teams.serializers import team_record
-from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread, ThreadKind
+from apps.threads.models import (
+    REPLY_ROW,
+    THREAD_ROW,
+    Reply,
+    ReplyVersion,
+    Thread,
+    ThreadKind,
+    ThreadVersion,
+)
+from apps.threads.queries import OF_REPLY_VERSION, OF_THREAD_VERSION, version_records
 from apps.threads.serializers import reply_record, thread_record
 from apps.uploads.models import Upload
 from apps.uploads.serializers import upload_record
@@ -32,8 +43,8 @@ from config.moving.exporting import BATCH, Records, in_batches
 def write_person(principal: Principal, base: str, file: IO[bytes]) -> int:
     """Write a line `{"type": …, "record": …}` for each record; return the number of lines.
 
-    Lines of replies, reviews and uploads also have `repo_path`. `base`: scheme and host of
-    addresses. `OSError`. Each type takes one query, and one or two more for 500 rows.
+    Lines of replies, versions, reviews and uploads also have `repo_path`. `base`: scheme and host
+    of addresses. `OSError`. Each type takes one query, and one or two more for 500 rows.
     """
     count = 0
     for kind, records in PersonExport(principal, base).types().items():
@@ -56,7 +67,9 @@ class PersonExport:
             "token": self.tokens,
             "repository": self.repositories,
             "thread": self.threads,
+            "thread_version": self.thread_versions,
             "reply": self.replies,
+            "reply_version": self.reply_versions,
             "pull": self.pulls,
             "review": self.reviews,
             "upload": self.uploads,
@@ -100,8 +113,28 @@ class PersonExport:
         for (number, *row), repo in with_paths(rows, columns, "thread__repo__"):
             yield {"repo_path": repo.path, "record": reply_record(row, number)}
 
+    def thread_versions(self) -> Records:
+        """All texts that the person's threads and pulls have had."""
+        rows = ThreadVersion.objects.filter(self.readable("thread__repo"))
+        rows = rows.filter(thread__created_by=self.user, thread__deleted_at=None)
+        rows = rows.order_by("thread", "version")
+        yield from versions(
+            rows, OF_THREAD_VERSION, "thread__repo__", thread_number=F("thread__number")
+        )
+
+    def reply_versions(self) -> Records:
+        """All texts that the person's replies have had."""
+        rows = ReplyVersion.objects.filter(self.readable("reply__thread__repo"))
+        rows = rows.filter(
+            reply__created_by=self.user, reply__deleted_at=None, reply__thread__deleted_at=None
+        )
+        numbers = {"thread_number": F("reply__thread__number"), "reply_number": F("reply__number")}
+        rows = rows.order_by("reply", "version")
+        yield from versions(rows, OF_REPLY_VERSION, "reply__thread__repo__", **numbers)
+
     def pulls(self) -> Records:
-        rows = Pull.objects.visible_to(self.principal).filter(thread__created_by=self.user)
+        rows = Pull.objects.visible_to(self.principal)
+        rows = rows.filter(thread__created_by=self.user, thread__deleted_at=None)
         pairs = with_paths(rows.order_by("pk"), PULL_ROW.values(), "repo__")
         for batch in in_batches(pairs):
             for record in pull_records(batch, self.principal, self.base):
@@ -110,6 +143,7 @@ class PersonExport:
     def reviews(self) -> Records:
         """The reviews without the fields that depend on the rest of the pull."""
         rows = Review.objects.filter(self.readable("pull__repo"), created_by=self.user)
+        rows = rows.filter(pull__thread__deleted_at=None)
         owners = ("pull__repo__owner_team", "pull__repo__owner_user")
         rows = rows.select_related("created_by", "dismissed_by", *owners).defer("body_html")
         for review in rows.order_by("pk").iterator(BATCH):
@@ -135,6 +169,14 @@ class PersonExport:
             last = batch[-1].id
             for record in event_records(batch, self.base):
                 yield {"record": record}
+
+
+def versions(rows: Any, columns: Sequence[str], repo: str, **numbers: F) -> Records:
+    """The lines of versions of threads or replies, with the numbers of these. `repo`: as below."""
+    paths = {f"path_{name}": F(name) for name in RepoPath.columns(repo)}
+    for record in version_records(rows, columns, **numbers, **paths).iterator(BATCH):
+        path = RepoPath(*(record.pop(name) for name in paths)).path
+        yield {"repo_path": path, "record": record}
 
 
 def with_paths(rows: Any, columns: Any, repo: str) -> Iterator[tuple[list[Any], RepoPath]]:

@@ -26,8 +26,6 @@ LINE_MAX = 4 * 1024 * 1024
 """Most bytes of a line. A text has at most 65,536 characters."""
 LINES_MAX = 4 * 1024**3
 """Most bytes of one file with lines."""
-MOST_UPLOADS = 3000
-"""Most uploads, because each of them holds a lock until the import is committed."""
 UPLOAD = re.compile(r"uploads/[0-9a-f]{64}")
 
 
@@ -51,8 +49,6 @@ class ArchiveReader:
             if info.filename in self.files:
                 raise ValueError(f"The archive has two files {json.quoted(info.filename)}.")
             self.files[info.filename] = info
-        if sum(map(is_upload, self.files)) > MOST_UPLOADS:
-            raise ValueError(f"The archive has more than {MOST_UPLOADS} uploads.")
         # Another format may have other records: it is named before they are looked at.
         self.manifest = self.record(MANIFEST, ManifestRecord)
         if self.manifest["format"] != FORMAT:

@@ -113,8 +113,17 @@ def test_the_last_backup_is_shown_and_a_damaged_file_is_named(staff):
         text = staff.get(URL).text
         for words in ("2026-05-04 01:02", "/backups/monday", "123 s", "3 repositories, 4 uploads"):
             assert words in text
-        for damaged in ("", "[]", "{}", json.dumps({**asdict(MADE), "folder": "/x", "mood": 1})):
+        whole = {**asdict(MADE), "folder": "/x"}
+        wrong: list[dict[str, Any]] = [
+            {"mood": 1},
+            {"finished": "monday"},
+            {"finished": 5},
+            {"finished": "2026-05-04T01:02:03"},  # without a time zone
+        ]
+        for damaged in ("", "[]", "{}", *(json.dumps({**whole, **more}) for more in wrong)):
             file.write_text(damaged)
             assert "last-backup.json is damaged" in staff.get(URL).text
+        file.write_text(json.dumps({**whole, "finished": "2026-05-04T00:00:00+00:00"}))
+        assert "duration 0 s" in staff.get(URL).text, "the clock was set back"
     finally:
         file.unlink(missing_ok=True)

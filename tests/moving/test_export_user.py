@@ -11,13 +11,18 @@ import pytest
 from django.core.management.base import CommandError
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
+from apps.pulls.models import Pull, Review
 from apps.repos.models import Repo
+from apps.threads.actions import delete_reply, update_reply, update_thread
+from apps.threads.models import Thread
 from config.moving.people import write_person
 from tests.api import Api
 from tests.moving.conftest import BASE, listed
+from tests.principals import access_of
 
 
 def exported(run: Any, path: Path, name: str) -> dict[str, list[Any]]:
@@ -54,6 +59,38 @@ def test_the_records_are_those_of_the_api(tides: Repo, alice: Api, run, tmp_path
     assert by_uuid(mine["reply"]) == by_uuid(replies) and replies
     [upload] = mine["upload"]
     assert upload == alice.get(f"/uploads/{upload['uuid']}").gives()
+
+
+def test_former_texts_are_there_too(tides: Repo, alice: Api, make, run, tmp_path):
+    """But not those of deleted replies, nor reviews of deleted pulls."""
+    bob = User.objects.get(username="bob")
+    access = access_of(bob, tides)
+    thread = make.thread(tides, by=bob, title="Neap", body="First")
+    update_thread(access=access, thread=thread, body="Second")
+    replies = [make.reply(thread, by=bob, body=f"Reply {n}") for n in range(2)]
+    for reply in replies:
+        update_reply(access=access, reply=reply, body=f"Changed {reply.number}")
+    delete_reply(access=access, reply=replies[1])
+    mine = exported(run, tmp_path / "bob.jsonl", "bob")
+    path = f"{tides.api_path}/threads/{thread.number}"
+    numbers = {"thread_number": thread.number}
+    versions = [row for row in mine["thread_version"] if numbers.items() <= row.items()]
+    assert versions == [{**numbers, **row} for row in listed(alice, f"{path}/versions")]
+    numbers["reply_number"] = 1
+    versions = [
+        row for row in mine["reply_version"] if numbers["thread_number"] == row["thread_number"]
+    ]
+    listed_versions = listed(alice, f"{path}/replies/1/versions")
+    assert versions == [{**numbers, **row} for row in listed_versions] and len(versions) == 2
+
+
+def test_reviews_of_a_deleted_pull_are_left_out(tides: Repo, alice: Api, run, tmp_path):
+    before = exported(run, tmp_path / "before.jsonl", "carol")["review"]
+    pull = Pull.objects.get(reviews__uuid=before[0]["uuid"])
+    Thread.objects.filter(pk=pull.thread_id).update(deleted_at=timezone.now())
+    after = exported(run, tmp_path / "after.jsonl", "carol")["review"]
+    left = Review.objects.filter(created_by__username="carol").exclude(pull=pull)
+    assert {row["uuid"] for row in after} == {str(review.uuid) for review in left}
 
 
 def numbers(api: Api, repo: str) -> list[int]:

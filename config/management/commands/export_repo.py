@@ -13,7 +13,6 @@ from apps.core.command import Command as OurCommand
 from apps.core.command import one_line
 from apps.core.views import site_url
 from apps.git.run import GitError
-from apps.repos.access import open_repo
 from apps.repos.models import Repo
 from config.moving.archive import writing
 from config.moving.exporting import default_reader, export_repo
@@ -44,12 +43,10 @@ class Command(OurCommand):
         if repo is None:
             raise ValueError(f"There is no repository {options['path']}.")
         name = options["reader"]
-        access = open_repo(
-            Principal(named_user(name) if name else default_reader(repo)), owner, slug
-        )
+        principal = Principal(named_user(name) if name else default_reader(repo))
         try:
             with writing(options["file"]) as archive:
-                export_repo(access, site_url(), archive)
+                export_repo(principal, owner, slug, site_url(), archive)
         except (GitError, OSError) as error:
             raise one_line(f"The archive could not be written: {error}") from error
         counts = ", ".join(f"{count} {name}" for name, count in archive.counts.items())

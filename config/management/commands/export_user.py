@@ -19,9 +19,9 @@ from config.moving.people import write_person
 class Command(OurCommand):
     help = (
         "Write the data of a person into FILE as JSON lines: account with e-mail address, teams, "
-        "tokens without their text, own repositories, threads, replies, pulls, reviews, uploads, "
-        "pings and events. Texts in repositories that the person can no longer read are left out. "
-        "People get the same by GET /users/self/export."
+        "tokens without their text, own repositories, threads, replies, their versions, pulls, "
+        "reviews, uploads, pings and events. Texts in repositories that the person can no longer "
+        "read are left out. People get the same by GET /users/self/export."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
