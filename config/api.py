@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rest_framework.routers import Route, SimpleRouter
 
 from apps.accounts.views import CheckUsernameViewSet, InviteViewSet, TokenViewSet, UserViewSet
@@ -55,7 +58,21 @@ from config.moving.views import PersonExportViewSet
 from config.views import DocumentViewSet
 
 
-class SingletonRouter(SimpleRouter):
+class PatchRouter(SimpleRouter):
+    """Routes `PATCH` of a record to the method that answers its `PUT`.
+
+    The two differ in the required fields (`Operation.request_of`). A `PUT` that changes no record
+    as a whole, such as `revoke`, has no `PATCH`.
+    """
+
+    def get_method_map(self, viewset: Any, method_map: Mapping[str, str]) -> dict[str, str]:
+        bound: dict[str, str] = super().get_method_map(viewset, method_map)
+        if bound.get("put") in {"update", "update_own"}:
+            bound.setdefault("patch", bound["put"])
+        return bound
+
+
+class SingletonRouter(PatchRouter):
     """Routes resources that exist once: no list, and no key in the path."""
 
     routes = [
@@ -69,7 +86,7 @@ class SingletonRouter(SimpleRouter):
     ]
 
 
-router = SimpleRouter(trailing_slash=False, use_regex_path=False)
+router = PatchRouter(trailing_slash=False, use_regex_path=False)
 singletons = SingletonRouter(trailing_slash=False, use_regex_path=False)
 
 

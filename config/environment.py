@@ -19,6 +19,7 @@ import dj_database_url
 Value = TypeVar("Value")
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 USUAL_PORTS = {"http": 80, "https": 443}
+ORIGIN = re.compile(r"https?://([0-9a-z.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 SMTP = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
 """Schemes for sending mail, with their default ports: without TLS, with STARTTLS, inside TLS."""
 
@@ -60,6 +61,7 @@ class Environment:
         self.graceful_timeout = reader.get("GRACEFUL_TIMEOUT", "150", grace)
         hosts = _default_hosts(self.host, self.base_url)
         self.allowed_hosts = reader.get("ALLOWED_HOSTS", hosts, _hosts)
+        self.cors_origins = reader.get("CORS_ORIGINS", "", _origins)
         default_database = f"sqlite:///{quote(str(self.data_dir))}/guildhall.db"
         self.database = reader.get("DATABASE_URL", default_database, _database)
         self.redis_url = reader.get("REDIS_URL", "", _redis_url)
@@ -241,6 +243,15 @@ def _hosts(text: str) -> list[str]:
     if not names or not all(re.fullmatch(r"[0-9A-Za-z.:_*\[\]-]+", name) for name in names):
         raise ValueError('must be host names with commas between, such as "code.example.org".')
     return names
+
+
+def _origins(text: str) -> list[str]:
+    """Origins in the form in which browsers send them."""
+    urls = [url.strip() for url in text.split(",") if url.strip()]
+    if not all(ORIGIN.fullmatch(url) and _parts(url) for url in urls):
+        example = "https://app.example.org,http://localhost:5173"
+        raise ValueError(f'must be schemes and hosts without paths, such as "{example}".')
+    return [origin_of(url) for url in urls]
 
 
 def _address(text: str) -> Address | None:

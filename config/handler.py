@@ -28,6 +28,7 @@ from apps.core.request_log import request_log
 from apps.core.requests import UNDER_ASGI, address_of
 from apps.core.slugs import PREFIX
 from config.bodies import ApiBody, BufferedBody, Receive, StreamedBody
+from config.cross_origin import cross_origin
 from config.request_threads import RequestThreads, settle
 
 SILENCE = 60
@@ -233,7 +234,7 @@ class Handler:
 
     async def _refuse(self, environ: Environ, response: HttpResponse, send: Send) -> None:
         """Answer a request that no view gets. It has an id and a line of the log like others."""
-        middleware = request_log(lambda request: response)
+        middleware = request_log(cross_origin(lambda request: response))
         await self.send_response(middleware(self.application.request_class(environ)), send)
 
     def _body_of(self, path: str, environ: Environ, receive: Receive) -> Body:

@@ -74,6 +74,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "apps.core.request_log.request_log",
+    "config.cross_origin.cross_origin",  # before `api_errors`, because browsers hide other answers
     "apps.core.middleware.api_errors",
     "apps.browse.middleware.reject_early_retries",
     "apps.web.headers.page_headers",
@@ -149,6 +150,32 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BASE_URL.startswith("https://")
 SESSION_COOKIE_AGE = 14 * 86400
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+# Pages of these origins may call the API with a bearer token. The setting for credentials stays
+# off: it would let them read what the cookie of a visitor may read.
+CORS_ALLOWED_ORIGINS = env.cors_origins
+CORS_URLS_REGEX = f"^{PREFIX}/"
+CORS_ALLOW_HEADERS = [
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "If-None-Match",
+    "Last-Event-ID",
+]
+CORS_EXPOSE_HEADERS = [
+    "Allow",
+    "Content-Disposition",
+    "ETag",
+    "Idempotency-Replayed",
+    "Location",
+    "Retry-After",
+    "WWW-Authenticate",
+    "X-Ignored-Parameters",
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+    "X-RateLimit-Resource",
+    "X-Request-Id",
+]
 # TLS ends at the proxy: the origin that a browser sends is that of BASE_URL, not of the request.
 CSRF_TRUSTED_ORIGINS = [origin_of(BASE_URL)] if BASE_URL else []
 PASSWORD_RESET_TIMEOUT = 3 * 3600

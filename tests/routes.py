@@ -14,6 +14,7 @@ from django.urls import URLPattern
 import config.urls  # noqa: F401 - the routes need its converters
 from apps.core.openapi import text
 from apps.core.operation import Operation
+from apps.core.serializers import RequestSerializer
 from config import api
 
 PARAMETER = re.compile(r"<(\w+):(\w+)>")
@@ -39,6 +40,11 @@ class Routed:
     def operation(self) -> Operation:
         found: Operation = self.function.operation
         return found
+
+    @property
+    def request(self) -> type[RequestSerializer] | None:
+        """The serializer of its body."""
+        return self.operation.request_of(self.method)
 
     @property
     def described(self) -> dict[str, Any]:

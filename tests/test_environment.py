@@ -35,6 +35,17 @@ WRONG = {
     "HOST": ["http://localhost", "a b"],
     "PORT": ["http", "-1", "65536", "٣"],
     "ALLOWED_HOSTS": [",", "https://code.example.org"],
+    "CORS_ORIGINS": [
+        "app.example.org",
+        "https://app.example.org/",
+        "https://app.example.org/path",
+        "https://*.example.org",
+        "https://user@app.example.org",
+        "https://app.example.org:99999",
+        "ftp://app.example.org",
+        "null",
+        "*",
+    ],
     "DATABASE_URL": [
         "mysql://localhost/guildhall",
         "sqlite://",
@@ -145,6 +156,13 @@ def test_what_is_counted_elsewhere_is_counted_in_redis(read, url):
     assert read(REDIS_URL=url).redis_url == url
     assert Redis.from_url(url).connection_pool is not None
     assert read(TRUSTED_PROXIES="2").trusted_proxies == 2
+
+
+def test_origins_are_spelled_as_browsers_spell_them(read):
+    assert read().cors_origins == []
+    named = "https://App.example.org:443, http://localhost:5173,https://[2001:DB8::1],"
+    origins = ["https://app.example.org", "http://localhost:5173", "https://[2001:db8::1]"]
+    assert read(CORS_ORIGINS=named).cors_origins == origins
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,11 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "DELETE /rate-limits/{uuid}": site.delete_rate_limit,
 }
 WRITES = [cell for cell in CELLS if not cell.operation.startswith("GET ")]
+ACTIONS |= {
+    cell.operation: ACTIONS[put]
+    for cell in WRITES
+    if (put := cell.operation.replace("PATCH ", "PUT ")) in ACTIONS
+}
 
 
 def rows() -> Iterator[Any]:

@@ -91,6 +91,7 @@ RETRY_AFTER = header(
     "Seconds to wait before the next try: with most 429, some 409, and 503.",
     "integer",
 )
+OMITTED = "Omitted fields stay unchanged."
 NEEDS = {Level.PUBLIC: "no token", Level.NONE: "a token"}
 """Requirements besides `read access` and the like, as descriptions of operations name them."""
 
@@ -115,13 +116,21 @@ class OperationSchema(AutoSchema):
         """The docstring below its first line, and the access that the operation needs."""
         level = self.operation.level
         needed = NEEDS.get(level, f"{level.name.lower()} access")
-        return f"{self.operation.description} Requires {needed}.".strip()
+        rest = f"{OMITTED} " if self.may_omit_fields() else ""
+        return f"{self.operation.description} {rest}Requires {needed}.".strip()
+
+    def may_omit_fields(self) -> bool:
+        """Whether this is a change with optional fields."""
+        request = self.get_request_serializer()
+        if self.method not in {"PUT", "PATCH"} or request is None:
+            return False
+        return any(not field.required for field in request().fields.values())
 
     def get_tags(self) -> list[str]:
         return [*self.view.schema_tags]
 
     def get_request_serializer(self) -> Any:
-        return self.operation.request
+        return self.operation.request_of(self.method)
 
     def get_filter_backends(self) -> list[Any]:
         """Empty for lists without filters: drf-spectacular would ask for their model."""
@@ -368,7 +377,7 @@ VERBS = {
     "destroy": "delete",
 }
 """By the names of DRF for methods of viewsets."""
-SELF_VERBS = {"GET": "get", "PUT": "update", "DELETE": "delete"}
+SELF_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 WHOLE = re.compile(r"(check|suggest|tail)-(.+)")
 """Paths that begin with a verb."""
 EXCEPTIONS = {
@@ -406,7 +415,7 @@ def split_owner(path: str) -> tuple[str, str]:
 
 def split_verb(method: str, parts: list[str], action: str) -> tuple[str, list[str]]:
     """The verb, and the nouns; a noun is singular if the path names one of them."""
-    verb = VERBS.get(action)
+    verb = "patch" if (method, action) == ("PATCH", "update") else VERBS.get(action)
     if parts[-1] == "self":
         return f"{SELF_VERBS[method]}_own", singulars([*parts[:-1], "{one}"])
     if verb is None and method == "GET":

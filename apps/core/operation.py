@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from apps.core.access import Level
 from apps.core.conditional import NO_STORE
 from apps.core.query import QuerySerializer
-from apps.core.serializers import RecordSerializer, RequestSerializer
+from apps.core.serializers import RecordSerializer, RequestSerializer, partial_of
 
 Method = Callable[[Any], Any]
 Handler = Callable[..., HttpResponseBase]
@@ -59,6 +59,12 @@ class Operation:
         declared = replace(self, summary=summary, description=" ".join(rest.split()))
         cast("Any", run).operation = declared
         return run
+
+    def request_of(self, method: str | None) -> type[RequestSerializer] | None:
+        """The request serializer for a method: with `PATCH`, each field may be omitted."""
+        if self.request is None or method != "PATCH":
+            return self.request
+        return partial_of(self.request)
 
     def has_etag(self, method: str) -> bool:
         """Whether its answers have an ETag, and it answers 304 to `If-None-Match`."""

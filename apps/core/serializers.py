@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable
 from enum import StrEnum
+from functools import cache
 from typing import Any, TypeVar
 
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
@@ -150,6 +151,28 @@ class RequestSerializer(serializers.Serializer[Any]):
         if unknown:
             raise Invalid("unknown_field", unknown_text(unknown, list(self.fields)))
         return super().to_internal_value(data)
+
+
+class AllOptional(RequestSerializer):
+    """Makes the fields of another request optional; fields inside them stay as they are."""
+
+    def get_fields(self) -> dict[str, Any]:
+        fields = super().get_fields()
+        for field in fields.values():
+            field.required = False
+        return fields
+
+
+@cache
+def partial_of(request: type[RequestSerializer]) -> type[RequestSerializer]:
+    """The request for `PATCH`: `request` with all fields optional, or itself if they are already.
+
+    `UpdateTeam` becomes `PatchTeam`. Omitted fields get no default: the action does not see them.
+    """
+    if not any(field.required for field in request().fields.values()):
+        return request
+    name = request.__name__.replace("Update", "Patch", 1)
+    return type(name, (AllOptional, request), {})
 
 
 class ReadySerializers(threading.local):

@@ -185,7 +185,8 @@ class ApiViewSet(GenericViewSet[Any]):
         if self.operation.query is not None:
             self.validated_query = ready.of(self.operation.query).read(request)
         if self.is_writing:
-            serializer = ready.of(self.operation.request or RequestSerializer)
+            body = self.operation.request_of(request.method)
+            serializer = ready.of(body or RequestSerializer)
             began = monotonic()
             self.sent = self.parse_body()
             if monotonic() - began > SLOW_BODY:

@@ -16,6 +16,7 @@ from apps.events.scopes import Selection
 PAST_ALL = 10**18
 """Larger than any id. A larger cursor counts as this one."""
 CURSOR = {"type": "string", "pattern": "^[0-9]+$"}
+CURSOR_TEXT = "Cursor, a place in the log: the id of any event, also of one that does not match."
 
 
 def read_cursor(name: str, text: str) -> int:
@@ -38,8 +39,10 @@ class EventCursorPagination(ApiPagination):
     """
 
     parameters = (
-        cursor_schema("before_id", "Only events before this id."),
-        cursor_schema("after_id", "Only events after this id: the page next to it."),
+        cursor_schema("before_id", f"{CURSOR_TEXT} The page has the newest events before it."),
+        cursor_schema(
+            "after_id", f"{CURSOR_TEXT} The page has the events that directly follow it."
+        ),
         PER_PAGE,
     )
 

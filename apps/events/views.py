@@ -27,7 +27,7 @@ from apps.core.views import ApiViewSet
 from apps.events import actions, queries
 from apps.events.hub import EventStreamResponse, hub
 from apps.events.models import Event, EventRow, Ping
-from apps.events.pagination import CURSOR, EventCursorPagination, read_cursor
+from apps.events.pagination import CURSOR, CURSOR_TEXT, EventCursorPagination, read_cursor
 from apps.events.scopes import FORMS, PATTERN, Selection, resolve
 from apps.events.serializers import EventRecord, PingRecord, event_records, ping_records
 
@@ -53,7 +53,7 @@ class KindParameter(TextParameter):
 
 @extend_schema_field(CURSOR)
 class CursorParameter(TextParameter):
-    """The id of an event."""
+    """A place in the log: the id of an event."""
 
     schema = CURSOR
 
@@ -85,9 +85,15 @@ class TailQuery(EventQuery):
     headers = {"last_event_id_header": "Last-Event-ID"}
 
     last_event_id = CursorParameter(
-        required=False, help_text="Begin after this id; 0 for everything."
+        required=False,
+        help_text=f"{CURSOR_TEXT} The stream begins with the event that follows it: send the id of "
+        "the last event that you have processed, or 0 for the beginning of the log.",
     )
-    last_event_id_header = CursorParameter(required=False, help_text="Wins over `last_event_id`.")
+    last_event_id_header = CursorParameter(
+        required=False,
+        help_text="The same cursor, as clients for server-sent events send it when they reconnect. "
+        "Takes precedence over `last_event_id`.",
+    )
     html = FlagParameter(help_text="Send each event as rendered HTML instead of JSON.")
 
 

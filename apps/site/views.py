@@ -36,7 +36,7 @@ class SiteSettingsViewSet(ApiViewSet):
 
     @operation(Level.STAFF, request=UpdateSiteSettings, response=SiteSettingsRecord)
     def update(self) -> dict[str, Any]:
-        """Change the settings of the site. Omitted fields stay unchanged."""
+        """Change the settings of the site."""
         return site_settings_record(
             actions.update_site_settings(principal=self.principal, **self.validated_data)
         )
@@ -86,7 +86,7 @@ class RateLimitViewSet(ApiViewSet):
         errors=("rate_limit_exists", "user_not_found"),
     )
     def update(self) -> dict[str, Any]:
-        """Change a rate limit. Omitted fields stay unchanged."""
+        """Change a rate limit."""
         actions.update_rate_limit(
             principal=self.principal, rate_limit=self.rate_limit, **self.validated_data
         )

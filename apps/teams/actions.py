@@ -36,8 +36,16 @@ def create_team(*, principal: Principal, name: str, slug: str) -> Team:
 
 
 @transaction.atomic
-def update_team(*, access: TeamAccess, name: str, slug: str, is_active: bool | None = None) -> None:
+def update_team(
+    *,
+    access: TeamAccess,
+    name: str | None = None,
+    slug: str | None = None,
+    is_active: bool | None = None,
+) -> None:
     """Change a team's name or slug, deactivate it or activate it again. Locks the team.
+
+    Arguments that are None change nothing.
 
     The former slug leads to the team until another team takes it, which is possible after 90 days.
     Errors: 403, 409 `slug_taken`, 429 `rate_limited` if the team has given up many slugs recently.
@@ -51,7 +59,7 @@ def update_team(*, access: TeamAccess, name: str, slug: str, is_active: bool | N
         return
     team.updated_at = timezone.now()
     _save(team, [*changed, "updated_at"])
-    if slug != former:
+    if "slug" in changed:
         _take_slug(team)
         rules.check_may_give_up_slug(team)
         FormerTeamSlug.objects.create(team=team, slug=former)
@@ -104,10 +112,14 @@ def add_member(*, access: TeamAccess, user: User, role: str) -> Member:
 
 
 @transaction.atomic
-def update_member(*, access: TeamAccess, member: Member, role: str) -> None:
-    """Change a member's role. Locks team and member. 403 as in `add_member`, 409 `last_owner`."""
+def update_member(*, access: TeamAccess, member: Member, role: str | None = None) -> None:
+    """Change a member's role; None changes nothing. Locks team and member.
+
+    Errors: 403 as in `add_member`, 409 `last_owner`.
+    """
     access.require_change(Level.ADMIN)
     _lock(access, member)
+    role = member.role if role is None else role
     rules.check_may_set(access, member.role, role)
     if member.role == role:
         return

@@ -124,7 +124,9 @@ EXAMPLES = "#/components/examples/"
 
 @cache
 def glossary() -> dict[str, dict[str, list[Any]]]:
-    """`properties` and `parameters`: rows of a sentence and, for most, an example."""
+    """`properties` and `parameters`: rows of a sentence, empty if the code has it, and, for
+    most, an example.
+    """
     return tomllib.loads(Path(__file__).with_name("glossary.toml").read_text("utf-8"))
 
 

@@ -91,7 +91,7 @@ def test_every_operation_is_described_in_full():
 
 def test_every_request_body_lists_all_that_it_takes():
     def problems(one: Routed) -> Iterator[str]:
-        request = one.operation.request
+        request = one.request
         assert request is not None
         schema = resolved(one.described["requestBody"]["content"]["application/json"]["schema"])
         if set(schema["properties"]) != set(request().fields):
@@ -101,7 +101,7 @@ def test_every_request_body_lists_all_that_it_takes():
             if inner.get("type") == "object" and inner["additionalProperties"] is not False:
                 yield f"is open: {inner}"
 
-    assert wrong(problems, {str(one): one for one in routed() if one.operation.request}) == {}
+    assert wrong(problems, {str(one): one for one in routed() if one.request}) == {}
 
 
 def test_fields_beyond_the_contract_are_marked():

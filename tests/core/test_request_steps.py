@@ -154,7 +154,7 @@ def test_a_method_without_a_declaration_is_refused(broken):
 
 
 ORDER = [
-    (405, "method_not_allowed", None, "PATCH", "/teams/nobody"),
+    (405, "method_not_allowed", None, "POST", "/teams/nobody"),
     (401, "not_authenticated", None, "PUT", "/teams/nobody?page=x"),
     (404, "not_found", "carol", "POST", "/teams/nobody/members"),
     (403, "forbidden", "carol", "GET", "/teams/acme/members/nobody"),

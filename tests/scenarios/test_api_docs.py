@@ -286,19 +286,50 @@ def test_every_record_has_a_row_with_all_its_fields():
 
 def test_the_row_of_an_operation_has_the_fields_of_its_body():
     missing = {}
-    for path, operations in DESCRIPTION["paths"].items():
-        for method, operation in operations.items():
-            body = operation.get("requestBody", {}).get("content", {}).get("application/json")
-            if body is None or path.startswith(f"/{OWNERS[1]}/repos"):
-                continue
-            short = path.replace(f"/{OWNERS[0]}/repos/{{repo_slug}}", "…")
-            code = f"{method.upper()} {short.replace(OWNERS[0] + '/repos', '{owner}/repos')}"
-            [row] = [line for line in PAGE.splitlines() if line.startswith(f"| `{code}` |")]
-            schema = DESCRIPTION["components"]["schemas"][body["schema"]["$ref"].rpartition("/")[2]]
-            fields = {*schema.get("properties", {})} - {*re.findall(r"`([a-z_0-9]+)`", row)}
-            if fields and SAME not in row:
-                missing[code] = fields
+    for code, operation in operations_of_teams():
+        fields = {*body_of(operation).get("properties", {})}
+        for row in rows_of(code) if fields else ():
+            lacking = fields - {*re.findall(r"`([a-z_0-9]+)`", row)}
+            if lacking and SAME not in row:
+                missing[code] = lacking
     assert missing == {}
+
+
+def test_exactly_the_required_fields_and_parameters_of_an_operation_are_bold():
+    bold, required = {}, {}
+    for code, operation in operations_of_teams():
+        parameters = operation.get("parameters", [])
+        needed = {one["name"] for one in parameters if one.get("required") and one["in"] != "path"}
+        required[code] = needed | {*body_of(operation).get("required", [])}
+        bold[code] = {*re.findall(r"\*\*`([a-z_0-9]+)`\*\*", "".join(rows_of(code)))}
+    assert bold == required
+    assert bold["PUT /teams/{team_slug}"] == {"name", "slug"}
+
+
+def operations_of_teams() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each operation by its name on the page, without the twins below users."""
+    for path, operations in DESCRIPTION["paths"].items():
+        if path.startswith((f"/{OWNERS[1]}/repos", f"/{OWNERS[1]}/check")):
+            continue
+        short = path.replace(f"/{OWNERS[0]}/repos/{{repo_slug}}", "…")
+        short = re.sub(r"^/teams/{team_slug}(?=/(repos|check-repo-slug)$)", "/{owner}", short)
+        for method, operation in operations.items():
+            yield f"{method.upper()} {short}", operation
+
+
+def rows_of(code: str) -> list[str]:
+    """The lines of the page about an operation: at least one."""
+    rows = [line for line in PAGE.splitlines() if line.startswith(f"| `{code}` |")]
+    assert rows, code
+    return rows
+
+
+def body_of(operation: dict[str, Any]) -> dict[str, Any]:
+    """The schema of the body of an operation; empty if it takes none."""
+    content = operation.get("requestBody", {}).get("content", {})
+    reference = content.get("application/json", {}).get("schema", {}).get("$ref", "")
+    schemas: dict[str, Any] = DESCRIPTION["components"]["schemas"]
+    return schemas[reference.rpartition("/")[2]] if reference else {}
 
 
 def test_every_operation_stands_on_the_page_with_what_it_needs():

@@ -67,14 +67,16 @@ def test_the_environment_file_has_each_setting(tmp_path):
 
 
 def test_lines_that_are_comments_have_the_defaults(tmp_path):
-    """Those of EMAIL_URL, ALLOWED_HOSTS, UPLOADS_URL, SECRET_KEY and of monitoring are examples."""
+    """Those of EMAIL_URL, ALLOWED_HOSTS, CORS_ORIGINS, UPLOADS_URL, SECRET_KEY and of monitoring
+    are examples.
+    """
     text = (DEPLOY / "environment").read_text().replace("/var/lib/guildhall", str(tmp_path))
     defaults = vars(Environment(tmp_path, settings_in(text)))
     everything = settings_in(re.sub(r"^#(?=[A-Z_]+=)", "", text, flags=re.MULTILINE))
     commented = vars(Environment(tmp_path, everything))
     different = {name for name in defaults if defaults[name] != commented[name]}
     monitoring = {"metrics_address", "sentry_dsn", "sends_spans"}
-    assert different == {"email", "allowed_hosts", "uploads_bucket"} | monitoring
+    assert different == {"email", "allowed_hosts", "cors_origins", "uploads_bucket"} | monitoring
 
 
 @pytest.fixture
