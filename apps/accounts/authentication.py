@@ -10,6 +10,7 @@ from typing import Any, NoReturn, cast
 
 from django.conf import settings
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user
+from django.db.models import F
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.crypto import constant_time_compare
@@ -21,7 +22,7 @@ from rest_framework.request import Request
 
 from apps.accounts.models import ApiToken, User, digest
 from apps.accounts.principal import ANONYMOUS, Principal, inactive_user
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.errors import Unauthenticated
 from apps.core.middleware import Next
 from apps.core.request_ids import note_person
@@ -30,8 +31,13 @@ from apps.core.statements import Parameter, Statement
 
 WAYS = "Send an API token as Authorization: Bearer <token>, or as the password of Basic."
 BY_DIGEST = Statement(
-    lambda: ApiToken.objects.filter(digest=Parameter("digest")).select_related("user")
+    lambda: (
+        ApiToken.objects.filter(digest=Parameter("digest"))
+        .select_related("user")
+        .annotate(repo_id=F("repos"))
+    )
 )
+"""A token with its user, once for each of its repositories, and once if it has none."""
 
 
 class TokenAuthentication(BaseAuthentication):
@@ -186,12 +192,17 @@ def principal_of(text: str, username: str = "") -> Principal:
         raise inactive_user()
     token.touch()
     note_person(token.user.username)
-    return Principal(token.user, token)
+    return Principal(token.user, token, Permission(token.permission), token.repo_ids)
 
 
 def token_of(text: str) -> ApiToken | None:
-    """The token with this text, with its user loaded."""
-    token: ApiToken | None = BY_DIGEST.first(digest=digest(text))
+    """The token with this text, with its user and `repo_ids` loaded; one query."""
+    rows = BY_DIGEST.all(digest=digest(text))
+    if not rows:
+        return None
+    token: ApiToken = rows[0]
+    repo_ids = frozenset(row.repo_id for row in rows if row.repo_id is not None)
+    token.repo_ids = repo_ids if token.is_limited else None
     return token
 
 

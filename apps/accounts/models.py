@@ -18,7 +18,7 @@ from django.db.models import Q
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
-from apps.core.access import Principal
+from apps.core.access import Permission, Principal
 from apps.core.errors import is_storage_full
 from apps.core.search import begins, uuid_begins
 from apps.core.slugs import USERNAME_MAX, username_problem
@@ -271,19 +271,33 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 
 
 class ApiToken(models.Model):
-    """An API token. Its text is shown once; only its digest is stored."""
+    """An API token. Its text is shown once; only its digest is stored.
+
+    It may do what its owner may, but no more than its permission allows and, if it is limited,
+    nothing outside its repositories. One whose last repository is gone may do nothing.
+    """
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=255)
     digest = models.CharField(max_length=64, unique=True)
     token_prefix = models.CharField(max_length=PREFIX_LENGTH)
+    permission = models.CharField(
+        max_length=5, default=Permission.ADMIN.value, db_default=Permission.ADMIN.value
+    )
+    is_limited = models.BooleanField(default=False, db_default=False)
+    """Whether it is limited to `repos`. Without this column, an empty list would mean all."""
+    repos = models.ManyToManyField("repos.Repo", related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
     text: str
     """The token itself. Set only in memory, on a row that the admin has just created."""
+    repo_ids: frozenset[int] | None
+    """The ids of `repos`; None if it is not limited. `authentication.token_of` sets it."""
+    known_repos: list[Any]
+    """Those of `repos` that the viewer of its record may read; see `queries.load_repos`."""
 
     objects = ApiTokenQuerySet.as_manager()
 

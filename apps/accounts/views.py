@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from typing import Any, cast
 
 from rest_framework.decorators import action
@@ -29,7 +30,7 @@ from apps.accounts.serializers import (
     token_record,
     user_record,
 )
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.availability import USERNAMES, AnyText, Availability
 from apps.core.errors import Forbidden
 from apps.core.lookup import get_or_missing
@@ -38,6 +39,11 @@ from apps.core.query import QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
 from apps.events.models import Key
 from apps.events.serializers import ActivityRecord, activity_record
+
+
+def token_records(tokens: Iterable[ApiToken], viewer: Principal) -> list[dict[str, Any]]:
+    """The records of tokens. One query finds the repositories that the viewer may read."""
+    return [token_record(token) for token in queries.load_repos(tokens, viewer)]
 
 
 class TokenQuery(QuerySerializer):
@@ -67,14 +73,22 @@ class TokenViewSet(ApiViewSet):
             self.token = get_or_missing(tokens, "API token", uuid=self.kwargs["uuid"])
             self.principal.check_self_or_staff(self.token.user_id, "tokens")
 
-    @operation(Level.NONE, response=TokenRecord, query=TokenQuery, errors=("staff_required",))
+    @operation(
+        Level.NONE,
+        permission=Permission.ADMIN,
+        response=TokenRecord,
+        query=TokenQuery,
+        errors=("staff_required",),
+    )
     def list(self) -> Response:
         """List API tokens."""
         owner = self.get_owner(self.validated_query.get("username"))
-        return self.page_of(queries.list_tokens(owner), token_record)
+        tokens = self.paginate(queries.list_tokens(owner))
+        return self.get_paginated_response(token_records(tokens, self.principal))
 
     @operation(
         Level.NONE,
+        permission=Permission.ADMIN,
         request=CreateToken,
         response=NewTokenRecord,
         status=201,
@@ -85,30 +99,37 @@ class TokenViewSet(ApiViewSet):
         values = dict(self.validated_data)
         owner = self.get_owner(values.pop("username", None))
         token, text = actions.create_token(principal=self.principal, owner=owner, **values)
-        return {**token_record(token), "token": text}
+        return {**self.record(token), "token": text}
 
-    @operation(Level.NONE, response=TokenRecord, errors=("staff_required",))
+    @operation(
+        Level.NONE, permission=Permission.ADMIN, response=TokenRecord, errors=("staff_required",)
+    )
     def retrieve(self) -> dict[str, Any]:
         """Read an API token."""
-        return token_record(self.token)
+        return self.record(self.token)
 
-    @operation(Level.NONE, status=204, errors=("staff_required",))
+    @operation(Level.NONE, permission=Permission.ADMIN, status=204, errors=("staff_required",))
     def destroy(self) -> None:
         """Delete an API token."""
         actions.delete_token(principal=self.principal, token=self.token)
 
     @action(detail=False, url_path="self", methods=["get"])
-    @operation(Level.NONE, response=TokenRecord)
+    @operation(Level.NONE, takes_limited=True, response=TokenRecord)
     def own(self) -> dict[str, Any]:
         """Read the token used for this request."""
-        return token_record(cast("ApiToken", self.principal.credential))
+        return self.record(cast("ApiToken", self.principal.credential))
 
     @action(detail=True, methods=["put"])
-    @operation(Level.NONE, response=TokenRecord, errors=("staff_required",))
+    @operation(
+        Level.NONE, permission=Permission.ADMIN, response=TokenRecord, errors=("staff_required",)
+    )
     def revoke(self) -> dict[str, Any]:
         """Revoke an API token. Revoking it again changes nothing."""
         actions.revoke_token(principal=self.principal, token=self.token)
-        return token_record(self.token)
+        return self.record(self.token)
+
+    def record(self, token: ApiToken) -> dict[str, Any]:
+        return token_records([token], self.principal)[0]
 
     def check_again(self, stored: Any) -> None:
         """Replay the answer, with a token's text, only to callers who may create such a token now.
@@ -163,13 +184,13 @@ class UserViewSet(ApiViewSet):
         return user_record(self.user, self.principal.user, self.base_url)
 
     @action(detail=False, url_path="self", methods=["get"])
-    @operation(Level.NONE, response=UserRecord)
+    @operation(Level.NONE, takes_limited=True, response=UserRecord)
     def own(self) -> dict[str, Any]:
         """Read the caller."""
         return user_record(self.principal.user, self.principal.user, self.base_url)
 
     @own.mapping.put
-    @operation(Level.NONE, request=UpdateSelf, response=UserRecord)
+    @operation(Level.NONE, permission=Permission.ADMIN, request=UpdateSelf, response=UserRecord)
     def update_own(self) -> dict[str, Any]:
         """Change the caller's display name.
 
@@ -182,6 +203,7 @@ class UserViewSet(ApiViewSet):
     @own.mapping.delete
     @operation(
         Level.NONE,
+        permission=Permission.ADMIN,
         query=ConfirmQuery,
         response=DeletionRecord,
         status=202,
