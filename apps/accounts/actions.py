@@ -24,7 +24,7 @@ from apps.accounts.models import (
 )
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import proven_address
-from apps.accounts.rules import check_confirmed
+from apps.accounts.rules import check_confirmed, check_outlived
 from apps.core.access import Permission
 from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid, NotFound
@@ -364,6 +364,31 @@ def _readable_repos(owner: User, paths: Sequence[str]) -> list[Any]:
             text = f"repo_paths: There is no repository {quoted(path)} that {owner} may read."
             raise Invalid("validation_failed", text)
     return [*by_path.values()]
+
+
+@transaction.atomic
+def rotate_token(
+    *, principal: Principal | None, token: ApiToken, keep_old: dt.timedelta = dt.timedelta()
+) -> str:
+    """Give a token a new text, and return it. The old text is valid for `keep_old` more, at most 72
+    hours; an older one ends at once. Scope, name and expiry stay.
+
+    Locks the token. Errors: 403 as in `create_token`; 403 `role_required` if the token of the
+    caller ends sooner than this one, whose text would outlive it; 409 `invalid_transition` if the
+    token is revoked or expired.
+    """
+    actor = _actor(principal, token.user)
+    lock(token)
+    check_outlived(principal, token.expires_at)
+    if not token.is_usable:
+        raise Conflict("invalid_transition", f"The token {token.name} has ended. Create another.")
+    text, now = new_token(), timezone.now()
+    token.former_digest = token.digest if keep_old else None
+    token.former_until = now + keep_old if keep_old else None
+    token.digest, token.token_prefix = digest(text), text[:PREFIX_LENGTH]
+    token.save(update_fields=["digest", "token_prefix", "former_digest", "former_until"])
+    record(Kind.TOKEN_ROTATED, actor=actor, about=token, data={"name": token.name})
+    return text
 
 
 @transaction.atomic

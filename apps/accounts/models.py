@@ -22,7 +22,6 @@ from apps.core.access import Permission, Principal
 from apps.core.errors import is_storage_full
 from apps.core.search import begins, uuid_begins
 from apps.core.slugs import USERNAME_MAX, username_problem
-from apps.core.statements import Parameter, Statement
 from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
 from apps.site.models import SiteEvents
@@ -282,6 +281,11 @@ class ApiToken(models.Model):
     name = models.CharField(max_length=255)
     digest = models.CharField(max_length=64, unique=True)
     token_prefix = models.CharField(max_length=PREFIX_LENGTH)
+    former_digest = models.CharField(  # noqa: DJ001 - null is "none": the others are unique
+        max_length=64, null=True, unique=True
+    )
+    """The digest of its text before the last rotation, which is valid until `former_until`."""
+    former_until = models.DateTimeField(null=True)
     permission = models.CharField(
         max_length=5, default=Permission.ADMIN.value, db_default=Permission.ADMIN.value
     )
@@ -319,12 +323,19 @@ class ApiToken(models.Model):
     def is_usable(self) -> bool:
         return self.revoked_at is None and not self.is_expired
 
-    def holder(self) -> User | None:
-        """Its owner, read from the database; None if the token or the account is not usable."""
-        token: ApiToken | None = HOLDER.first(pk=self.pk)
-        if token is None or not token.is_usable or not token.user.is_active:
-            return None
-        return token.user
+    def ends_at(self, sent: str) -> dt.datetime | None:
+        """When the text with this digest ends, which is that of the token or its former one."""
+        if sent == self.digest:
+            return self.expires_at
+        ends = [end for end in (self.expires_at, self.former_until) if end is not None]
+        return min(ends)
+
+    def accepts(self, sent: str) -> bool:
+        """Whether the text with this digest is valid now."""
+        if sent == self.digest:
+            return self.is_usable
+        is_current = self.former_until is not None and self.former_until > timezone.now()
+        return self.is_usable and is_current and sent == self.former_digest
 
     def touch(self) -> None:
         """Update `last_used_at`, at most once a minute, even if several calls come at once.
@@ -350,9 +361,6 @@ class ApiToken(models.Model):
 
     def event_title(self) -> None:
         return None
-
-
-HOLDER = Statement(lambda: ApiToken.objects.filter(pk=Parameter("pk")).select_related("user"))
 
 
 class InviteStatus(StrEnum):

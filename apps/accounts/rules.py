@@ -67,6 +67,13 @@ def repo_path_problem(path: str) -> str | None:
     return None if is_path else 'Must be like "teams/acme/api" or "users/ada/notes".'
 
 
+def check_outlived(principal: Principal | None, ends_at: dt.datetime | None) -> None:
+    """403 `role_required` if the caller's credential ends sooner than a text that it would get."""
+    own = None if principal is None else principal.expires_at
+    if own is not None and (ends_at is None or ends_at > own):
+        raise Forbidden("role_required", "The token would outlive the token of this request.")
+
+
 def named_user(username: str) -> User:
     """The person with this username, ignoring case, in a body or command; 422 `user_not_found`."""
     user = User.objects.filter(NOT_GONE, username_key=username.lower()).first()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from django.core.validators import validate_email
@@ -26,7 +27,7 @@ from apps.accounts.rules import (
 )
 from apps.core.access import Permission
 from apps.core.controls import NO_CONTROLS
-from apps.core.durations import EXPECTED, FORM, parse_future
+from apps.core.durations import DURATION, EXPECTED, FORM, parse_duration, parse_future
 from apps.core.query import QuerySerializer, TextParameter
 from apps.core.serializers import (
     NameField,
@@ -58,6 +59,8 @@ class Future(StrictCharField):
 
 MOST_REPOS = 50
 """Most repositories to which a token can be limited."""
+LONGEST_OVERLAP = dt.timedelta(hours=72)
+"""How long the old text of a token may be valid after its rotation."""
 
 
 class CreateToken(RequestSerializer):
@@ -72,6 +75,27 @@ class CreateToken(RequestSerializer):
     )
     expires_at = Future(required=False, allow_null=True)
     username = StrictCharField(max_length=255, required=False, allow_null=True)
+
+
+class Overlap(StrictCharField):
+    """A duration of at most 72 hours."""
+
+    pattern = DURATION
+
+    def run_validation(self, data: Any = empty) -> Any:
+        """The duration as a timedelta."""
+        text = super().run_validation(data)
+        try:
+            overlap = parse_duration(text)
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from None
+        if overlap > LONGEST_OVERLAP:
+            raise serializers.ValidationError("Must be at most 72 hours.")
+        return overlap
+
+
+class RotateToken(RequestSerializer):
+    keep_old = Overlap(max_length=100, required=False)
 
 
 class TokenRecord(RecordSerializer):

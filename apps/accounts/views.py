@@ -10,10 +10,11 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from apps.accounts import actions, queries
+from apps.accounts.authentication import SentToken
 from apps.accounts.filters import InviteFilterSet, TokenFilterSet, UserFilterSet
 from apps.accounts.models import NOT_GONE, ApiToken, Invite, User
 from apps.accounts.principal import Principal
-from apps.accounts.rules import named_user
+from apps.accounts.rules import check_outlived, named_user
 from apps.accounts.serializers import (
     ConfirmQuery,
     CreateInvite,
@@ -21,6 +22,7 @@ from apps.accounts.serializers import (
     DeletionRecord,
     InviteRecord,
     NewTokenRecord,
+    RotateToken,
     TokenRecord,
     UpdateInvite,
     UpdateSelf,
@@ -32,7 +34,6 @@ from apps.accounts.serializers import (
 )
 from apps.core.access import Level, Permission
 from apps.core.availability import USERNAMES, AnyText, Availability
-from apps.core.errors import Forbidden
 from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
@@ -117,7 +118,25 @@ class TokenViewSet(ApiViewSet):
     @operation(Level.NONE, takes_limited=True, response=TokenRecord)
     def own(self) -> dict[str, Any]:
         """Read the token used for this request."""
-        return self.record(cast("ApiToken", self.principal.credential))
+        return self.record(cast("SentToken", self.principal.credential).token)
+
+    @action(detail=True, methods=["put"])
+    @operation(
+        Level.NONE,
+        permission=Permission.ADMIN,
+        request=RotateToken,
+        response=NewTokenRecord,
+        errors=("invalid_transition", "role_required", "staff_required"),
+    )
+    def rotate(self) -> dict[str, Any]:
+        """Give an API token a new text, which only this answer contains.
+
+        The old text is valid for `keep_old` more. Everything else stays as it is.
+        """
+        text = actions.rotate_token(
+            principal=self.principal, token=self.token, **self.validated_data
+        )
+        return {**self.record(self.token), "token": text}
 
     @action(detail=True, methods=["put"])
     @operation(
@@ -138,13 +157,9 @@ class TokenViewSet(ApiViewSet):
         """
         super().check_again(stored)
         self.get_owner(self.validated_data.get("username"))
-        own = self.principal.expires_at
-        if own is None or "token" not in stored:
-            return
-        expiry = stored["expires_at"]
-        if expiry is None or dt.datetime.fromisoformat(expiry) > own:
-            text = "The created token would outlive the token of this request."
-            raise Forbidden("role_required", text)
+        if "token" in stored:
+            expiry = stored["expires_at"]
+            check_outlived(self.principal, expiry and dt.datetime.fromisoformat(expiry))
 
     def get_owner(self, username: str | None) -> User:
         """The person with this username; for None, the caller. 403 comes before 404."""
