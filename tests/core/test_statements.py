@@ -65,9 +65,9 @@ def test_a_token_comes_with_its_person(make, alice, django_assert_num_queries):
 
 
 def test_a_token_in_use_is_read_anew_with_its_person(make, alice, django_assert_num_queries):
-    row = token_of(make.token(alice))
-    assert row is not None
-    token = SentToken(row, row.digest)
+    authenticated = token_of(make.token(alice))
+    assert authenticated is not None
+    token = SentToken(authenticated, authenticated.digest)
     with django_assert_num_queries(1):
         person = token.holder()
     assert person is not None
