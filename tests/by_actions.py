@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+from apps.accounts.actions import create_token
 from apps.accounts.models import User, new_token
 from apps.pulls import actions as pulls
 from apps.pulls.models import Pull, Review, ReviewStatus
@@ -36,6 +37,16 @@ class MakeByActions:
             self.tokens[user.pk] = text = new_token()
             ApiTokenFactory.create(user=user, text=text)
         return self.tokens[user.pk]
+
+    def scoped_token(self, user: User, *repos: Repo, permission: str = "admin") -> str:
+        """The text of a new token with this permission, limited to these repositories if there are
+        any.
+        """
+        paths = [repo.path for repo in repos] if repos else None
+        made = create_token(
+            principal=None, owner=user, name="scoped", permission=permission, repo_paths=paths
+        )
+        return made[1]
 
     def with_token(self, user: User) -> User:
         """The user, with a token."""

@@ -175,6 +175,7 @@ REVIEW = f"{PULL}/reviews/{{review_uuid}}"
 ACTIONS: dict[str, Callable[..., object]] = {
     "POST /api-tokens": accounts.create_token,
     "DELETE /api-tokens/{uuid}": accounts.delete_token,
+    "PUT /api-tokens/{uuid}/rotate": accounts.rotate_token,
     "PUT /api-tokens/{uuid}/revoke": accounts.revoke_token,
     "POST /signup-invites": create_invite,
     "PUT /signup-invites/{uuid}": accounts.update_invite,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from apps.accounts.models import NOT_GONE, User
 from apps.accounts.principal import Principal
-from apps.core.access import Access, Level
+from apps.core.access import Access, Level, Permission
 from apps.core.errors import Forbidden
 from apps.core.lookup import get_or_missing
 
@@ -28,26 +28,29 @@ class ResourceAccess(Access):
     def check_writable(self) -> None:
         """409 if nobody may change the resource now. Subclasses override it."""
 
-    def require_change(self, needed: Level) -> None:
-        """Check the level, that the credential is not read-only, and that the resource is writable.
+    def require_change(self, needed: Level, permission: Permission = Permission.WRITE) -> None:
+        """Check the level, the permission of the credential, and that the resource is writable.
 
-        Errors: 401, 403 as `require`, 409 as `check_writable`.
+        Errors: 401, 403 as `require` and `check_permission`, 409 as `check_writable`.
         """
-        self.principal.check_may_change()
+        self.principal.check_signed_in()
         self.require(needed)
+        self.check_permission(permission)
         self.check_writable()
 
     def require_author_or(self, needed: Level, author_id: int, noun: str) -> None:
-        """403 `role_required` for users who have neither this level nor wrote the object.
-
-        `noun` names the object in the error, such as "thread".
+        """403 `role_required` for users who have neither this level nor wrote the object; 403
+        `token_scope` as `require`. `noun` names the object in the error, such as "thread".
         """
-        if self.level >= needed or author_id == self.user.pk:
+        if author_id == self.user.pk:
+            return
+        if self.granted >= needed:
+            self.check_permission(Permission.for_level(needed))
             return
         raise Forbidden(
             "role_required",
             f"This needs {needed.name.lower()} access to {self.name}, or to have opened the "
-            f"{noun}; you have {self.level.name.lower()}.",
+            f"{noun}; you have {self.granted.name.lower()}.",
         )
 
 
@@ -68,9 +71,8 @@ class UserAccess(ResourceAccess):
 
 def access_to_user(principal: Principal, owner: User) -> UserAccess:
     """The owner and staff have access to a person's space; nobody else has."""
-    owns = principal.sees_all or principal.person_id == owner.pk
-    level = principal.bounded(Level.OWNER if owns else Level.NONE)
-    return UserAccess(principal, level, owner)
+    owns = principal.is_of_staff or principal.person_id == owner.pk
+    return UserAccess(principal, Level.OWNER if owns else Level.NONE, owner)
 
 
 def open_user(principal: Principal, username: str, *, needs: Level = Level.READ) -> UserAccess:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
+from typing import Any
 
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError, transaction
@@ -22,9 +24,11 @@ from apps.accounts.models import (
 )
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import proven_address
-from apps.accounts.rules import check_confirmed
+from apps.accounts.rules import check_confirmed, check_outlived
+from apps.core.access import Permission
 from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid, NotFound
+from apps.core.json import quoted
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
@@ -113,7 +117,7 @@ def update_user(
     remove theirs. Locks all active staff if `is_staff` is False, then the person. Errors: 403
     `staff_required`, 409 `invalid_transition` for the last active member of staff, 422.
     """
-    principal.check_may_change()
+    principal.check_permission(Permission.ADMIN)
     principal.check_self_or_staff(user.pk, "account")
     if is_staff is not None:
         principal.check_staff()
@@ -145,7 +149,7 @@ def confirm_email(*, principal: Principal, proof: str) -> None:
     Ends that proof. Locks the person. Errors: 404 for a proof that has ended, 422 for an address of
     another account. Only people who read mail at the address see this error.
     """
-    principal.check_may_change()
+    principal.check_permission(Permission.ADMIN)
     user = principal.user
     lock(user)
     changes = ChangeReport(user, *PUBLIC)
@@ -162,7 +166,7 @@ def change_password(*, principal: Principal, user: User, password: str) -> None:
     403 `staff_required`, 422 for a weak password, 409 `invalid_transition` if password, address or
     `is_active` have changed since `user` was read.
     """
-    principal.check_may_change()
+    principal.check_permission(Permission.ADMIN)
     principal.check_self_or_staff(user.pk, "account")
     rules.check_password(password, user)
     before = (user.credentials_version, user.password)
@@ -219,7 +223,7 @@ def delete_user(*, principal: Principal, user: User, confirm: str) -> Deletion:
     that the person owns, the person, then the repositories. Errors: 403, 404, 409
     `invalid_transition` for the last active member of staff, 409 `last_owner`, 422.
     """
-    principal.check_may_change()
+    principal.check_permission(Permission.ADMIN)
     principal.check_self_or_staff(user.pk, "account")
     actor = principal.user
     check_confirmed(user.username, confirm)
@@ -316,28 +320,75 @@ def _save(user: User, fields: list[str] | None = None) -> None:
 
 @final_transaction
 def create_token(
-    *, principal: Principal | None, owner: User, name: str, expires_at: dt.datetime | None = None
+    *,
+    principal: Principal | None,
+    owner: User,
+    name: str,
+    expires_at: dt.datetime | None = None,
+    permission: str = Permission.ADMIN,
+    repo_paths: Sequence[str] | None = None,
 ) -> tuple[ApiToken, str]:
     """Create a token; return it with its text, which is not stored.
 
-    In this and the next actions `principal` is None at the command line; then the event's actor is
-    the owner. A token that is created with another token expires no later than that one. Errors:
+    It is limited to the repositories at `repo_paths`, or not at all for None. In this and the next
+    actions `principal` is None at the command line; then the event's actor is the owner. A token
+    that is created with another token expires no later than that one. Errors: 403 `token_scope`;
     403 `staff_required` for another person's token, unless the caller is staff; 422 for a
-    deactivated account.
+    deactivated account, and for a path of no repository that the owner may read.
     """
     actor = _actor(principal, owner)
     if not owner.is_active:
         raise Invalid("validation_failed", f"username: {owner} has been deactivated.")
+    repos = [] if repo_paths is None else _readable_repos(owner, repo_paths)
     text, ends = new_token(), [expires_at, principal and principal.expires_at]
     token = ApiToken.objects.create(
         user=owner,
         name=name,
         digest=digest(text),
         token_prefix=text[:PREFIX_LENGTH],
+        permission=permission,
+        is_limited=repo_paths is not None,
         expires_at=min((end for end in ends if end), default=None),
     )
+    token.repos.add(*repos)
     record(Kind.TOKEN_CREATED, actor=actor, about=token, data={"name": name})
     return token, text
+
+
+def _readable_repos(owner: User, paths: Sequence[str]) -> list[Any]:
+    """The repositories at these paths; 422 for the first path of none that this person may read."""
+    repos: Any = owner.repos.model.objects
+    by_path = repos.visible_to(Principal(owner)).by_path(path.lower() for path in paths)
+    for path in paths:
+        if path.lower() not in by_path:
+            text = f"repo_paths: There is no repository {quoted(path)} that {owner} may read."
+            raise Invalid("validation_failed", text)
+    return [*by_path.values()]
+
+
+@transaction.atomic
+def rotate_token(
+    *, principal: Principal | None, token: ApiToken, keep_old: dt.timedelta = dt.timedelta()
+) -> str:
+    """Give a token a new text, and return it. The old text is valid for `keep_old` more, at most 72
+    hours; an older one ends at once. Scope, name and expiry stay.
+
+    Locks the token. Errors: 403 as in `create_token`; 403 `role_required` if the token of the
+    caller ends sooner than this one, whose text would outlive it; 409 `invalid_transition` if the
+    token is revoked or expired.
+    """
+    actor = _actor(principal, token.user)
+    lock(token)
+    check_outlived(principal, token.expires_at)
+    if not token.is_usable:
+        raise Conflict("invalid_transition", f"The token {token.name} has ended. Create another.")
+    text, now = new_token(), timezone.now()
+    token.former_digest = token.digest if keep_old else None
+    token.former_until = now + keep_old if keep_old else None
+    token.digest, token.token_prefix = digest(text), text[:PREFIX_LENGTH]
+    token.save(update_fields=["digest", "token_prefix", "former_digest", "former_until"])
+    record(Kind.TOKEN_ROTATED, actor=actor, about=token, data={"name": token.name})
+    return text
 
 
 @transaction.atomic
@@ -365,7 +416,7 @@ def _actor(principal: Principal | None, owner: User) -> User:
     """The person who acts on a token of `owner`: the owner or staff; else 401, 403."""
     if principal is None:
         return owner
-    principal.check_may_change()
+    principal.check_permission(Permission.ADMIN)
     principal.check_self_or_staff(owner.pk, "tokens")
     return principal.user
 
@@ -378,7 +429,7 @@ def create_invite(*, principal: Principal, expires_at: dt.datetime, email: str =
     `staff_required` if only staff may invite, 403 `account_too_young`, 429
     `signup_invite_limit_reached`, 422.
     """
-    principal.check_may_change()
+    principal.check_permission(Permission.ADMIN)
     lock(principal.user)
     rules.check_may_invite(principal, SiteSettings.load())
     rules.check_email(email)
@@ -431,7 +482,7 @@ def delete_invite(*, principal: Principal, invite: Invite) -> None:
 
 def _lock_invite(principal: Principal, invite: Invite) -> None:
     """Lock an invite for its creator or for staff; else 401, 403, 404."""
-    principal.check_may_change()
+    principal.check_permission(Permission.ADMIN)
     principal.check_self_or_staff(invite.created_by_id, "invites")
     lock(invite)
     if invite.deleted_at is not None:

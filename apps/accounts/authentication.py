@@ -10,6 +10,7 @@ from typing import Any, NoReturn, cast
 
 from django.conf import settings
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user
+from django.db.models import F, Q
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.crypto import constant_time_compare
@@ -21,7 +22,7 @@ from rest_framework.request import Request
 
 from apps.accounts.models import ApiToken, User, digest
 from apps.accounts.principal import ANONYMOUS, Principal, inactive_user
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.errors import Unauthenticated
 from apps.core.middleware import Next
 from apps.core.request_ids import note_person
@@ -30,8 +31,16 @@ from apps.core.statements import Parameter, Statement
 
 WAYS = "Send an API token as Authorization: Bearer <token>, or as the password of Basic."
 BY_DIGEST = Statement(
-    lambda: ApiToken.objects.filter(digest=Parameter("digest")).select_related("user")
+    lambda: (
+        ApiToken.objects.filter(
+            Q(digest=Parameter("digest")) | Q(former_digest=Parameter("digest"))
+        )
+        .select_related("user")
+        .annotate(repo_id=F("repos"))
+    )
 )
+"""A token with its user, once for each of its repositories, and once if it has none."""
+HOLDER = Statement(lambda: ApiToken.objects.filter(pk=Parameter("pk")).select_related("user"))
 
 
 class TokenAuthentication(BaseAuthentication):
@@ -66,6 +75,25 @@ class SameOriginSession(BaseAuthentication):
             return None
         principal = principal_of_session(cast("HttpRequest", request))
         return (principal.user, principal) if principal.is_signed_in else None
+
+
+@dataclass(frozen=True)
+class SentToken:
+    """A token, and the digest of the text that was sent: the present or the former one."""
+
+    token: ApiToken
+    digest: str
+
+    @property
+    def expires_at(self) -> dt.datetime | None:
+        return self.token.ends_at(self.digest)
+
+    def holder(self) -> User | None:
+        """Its owner, read from the database; None if the text or the account is not usable."""
+        token: ApiToken | None = HOLDER.first(pk=self.token.pk)
+        if token is None or not token.accepts(self.digest) or not token.user.is_active:
+            return None
+        return token.user
 
 
 @dataclass(frozen=True)
@@ -177,8 +205,8 @@ def principal_of(text: str, username: str = "") -> Principal:
 
     `username` is empty or the owner's. Only a successful call counts as use of the token.
     """
-    token = token_of(text)
-    if token is None or not token.is_usable:
+    token, sent = token_of(text), digest(text)
+    if token is None or not token.accepts(sent):
         refuse()
     if username and username.lower() != token.user.username_key:
         refuse()
@@ -186,12 +214,18 @@ def principal_of(text: str, username: str = "") -> Principal:
         raise inactive_user()
     token.touch()
     note_person(token.user.username)
-    return Principal(token.user, token)
+    permission = Permission(token.permission)
+    return Principal(token.user, SentToken(token, sent), permission, token.repo_ids)
 
 
 def token_of(text: str) -> ApiToken | None:
-    """The token with this text, with its user loaded."""
-    token: ApiToken | None = BY_DIGEST.first(digest=digest(text))
+    """The token with this text, present or former, with its user and `repo_ids`; one query."""
+    rows = BY_DIGEST.all(digest=digest(text))
+    if not rows:
+        return None
+    token: ApiToken = rows[0]
+    repo_ids = frozenset(row.repo_id for row in rows if row.repo_id is not None)
+    token.repo_ids = repo_ids if token.is_limited else None
     return token
 
 

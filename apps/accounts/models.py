@@ -18,11 +18,10 @@ from django.db.models import Q
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
-from apps.core.access import Principal
+from apps.core.access import Permission, Principal
 from apps.core.errors import is_storage_full
 from apps.core.search import begins, uuid_begins
 from apps.core.slugs import USERNAME_MAX, username_problem
-from apps.core.statements import Parameter, Statement
 from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
 from apps.site.models import SiteEvents
@@ -271,19 +270,36 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 
 
 class ApiToken(models.Model):
-    """An API token. Its text is shown once; only its digest is stored."""
+    """An API token. Its text is shown once; only its digest is stored.
+
+    It may do what its owner may, but no more than its permission allows and, if it is limited,
+    nothing outside its repositories. One whose last repository is gone may do nothing.
+    """
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=255)
     digest = models.CharField(max_length=64, unique=True)
     token_prefix = models.CharField(max_length=PREFIX_LENGTH)
+    former_digest = models.CharField(max_length=64, null=True)  # noqa: DJ001 - null is in no index
+    """The digest of its text before the last rotation, which is valid until `former_until`."""
+    former_until = models.DateTimeField(null=True)
+    permission = models.CharField(
+        max_length=5, default=Permission.ADMIN.value, db_default=Permission.ADMIN.value
+    )
+    is_limited = models.BooleanField(default=False, db_default=False)
+    """Whether it is limited to `repos`. Without this column, an empty list would mean all."""
+    repos = models.ManyToManyField("repos.Repo", related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
     text: str
     """The token itself. Set only in memory, on a row that the admin has just created."""
+    repo_ids: frozenset[int] | None
+    """The ids of `repos`; None if it is not limited. `authentication.token_of` sets it."""
+    known_repos: list[Any]
+    """Those of `repos` that the viewer of its record may read; see `queries.load_repos`."""
 
     objects = ApiTokenQuerySet.as_manager()
 
@@ -292,6 +308,11 @@ class ApiToken(models.Model):
         indexes = [
             models.Index(fields=["user", "-created_at", "-id"], name="token_user_newest"),
             models.Index(fields=["token_prefix"], name="token_by_prefix"),
+            models.Index(
+                fields=["former_digest"],
+                name="token_former_digest",
+                condition=Q(former_digest__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:
@@ -305,12 +326,19 @@ class ApiToken(models.Model):
     def is_usable(self) -> bool:
         return self.revoked_at is None and not self.is_expired
 
-    def holder(self) -> User | None:
-        """Its owner, read from the database; None if the token or the account is not usable."""
-        token: ApiToken | None = HOLDER.first(pk=self.pk)
-        if token is None or not token.is_usable or not token.user.is_active:
-            return None
-        return token.user
+    def ends_at(self, sent: str) -> dt.datetime | None:
+        """When the text with this digest ends, which is that of the token or its former one."""
+        if sent == self.digest:
+            return self.expires_at
+        ends = [end for end in (self.expires_at, self.former_until) if end is not None]
+        return min(ends)
+
+    def accepts(self, sent: str) -> bool:
+        """Whether the text with this digest is valid now."""
+        if sent == self.digest:
+            return self.is_usable
+        is_current = self.former_until is not None and self.former_until > timezone.now()
+        return self.is_usable and is_current and sent == self.former_digest
 
     def touch(self) -> None:
         """Update `last_used_at`, at most once a minute, even if several calls come at once.
@@ -336,9 +364,6 @@ class ApiToken(models.Model):
 
     def event_title(self) -> None:
         return None
-
-
-HOLDER = Statement(lambda: ApiToken.objects.filter(pk=Parameter("pk")).select_related("user"))
 
 
 class InviteStatus(StrEnum):

@@ -6,12 +6,12 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from django.db.models import QuerySet
 
 from apps.accounts.models import User
-from apps.core.access import Level
+from apps.core.access import Permission
 from apps.core.errors import Forbidden, Unauthenticated
 from apps.core.statements import Parameter, Statement
 
@@ -31,25 +31,20 @@ class Credential(Protocol):
 
 @dataclass(frozen=True)
 class Principal:
-    """A person and the limits of their credential. Without a credential there are no limits.
-
-    `ceiling` is the highest level that they have anywhere. `read_only` forbids all changes: with a
-    ceiling of READ alone they could still reply, and edit their own texts. `apps/core/access.py`
-    documents the members that lower apps use.
+    """A person and the limits of their credential: its permission, and the repositories to which it
+    is limited. Without a credential there are no limits. `apps/core/access.py` documents the
+    members that lower apps use.
     """
 
     person: User | None = None
     credential: Credential | None = None
-    ceiling: Level = Level.OWNER
-    read_only: bool = False
+    permission: Permission = Permission.ADMIN
+    repo_ids: frozenset[int] | None = None
 
     @property
     def user(self) -> User:
-        if self.person is None:
-            raise Unauthenticated("not_authenticated", "Sign in first.")
-        if not self.person.is_active:
-            raise inactive_user()
-        return self.person
+        self.check_signed_in()
+        return cast("User", self.person)
 
     @property
     def person_id(self) -> int | None:
@@ -60,43 +55,71 @@ class Principal:
         return self.person is not None and self.person.is_active
 
     @property
-    def reads(self) -> bool:
-        return self.ceiling >= Level.READ
+    def is_limited(self) -> bool:
+        return self.repo_ids is not None
+
+    @property
+    def unlimited(self) -> Principal:
+        """The same person with all of their rights."""
+        return Principal(self.person, self.credential)
+
+    @property
+    def is_of_staff(self) -> bool:
+        return self.person is not None and self.person.is_staff
 
     @property
     def sees_all(self) -> bool:
-        """Whether it may read everything: staff, unless the credential reads nothing."""
-        return self.person is not None and self.person.is_staff and self.reads
+        return self.is_of_staff and not self.is_limited
 
     @property
     def is_staff(self) -> bool:
-        """Whether it has the rights of staff. A limited credential has not."""
-        full = self.ceiling is Level.OWNER and not self.read_only
-        return full and self.is_signed_in and self.user.is_staff
+        """Whether it has the rights of staff, which need all rights of the person."""
+        is_full = self.permission is Permission.ADMIN and not self.is_limited
+        return is_full and self.is_signed_in and self.is_of_staff
 
     @property
     def expires_at(self) -> dt.datetime | None:
         return self.credential.expires_at if self.credential else None
 
+    def check_signed_in(self) -> None:
+        if self.person is None:
+            raise Unauthenticated("not_authenticated", "Sign in first.")
+        if not self.person.is_active:
+            raise inactive_user()
+
+    def covers(self, repo_id: int) -> bool:
+        return self.repo_ids is None or repo_id in self.repo_ids
+
+    def check_permission(self, needed: Permission, *, is_covered: bool | None = None) -> None:
+        """Check the credential after the rights of the person: 401 if nobody is signed in; 403
+        `token_scope` if the credential has a lower permission, or is not valid for the resource.
+
+        `is_covered`: whether it is valid there; by default, whether it is valid everywhere.
+        """
+        self.check_signed_in()
+        if not (not self.is_limited if is_covered is None else is_covered):
+            text = f"This needs a token with {needed} permission that is not limited to other "
+            raise Forbidden("token_scope", f"{text}repositories.")
+        if not self.permission.includes(needed):
+            text = f"This needs a token with {needed} permission; this one has {self.permission}."
+            raise Forbidden("token_scope", text)
+
     def check_staff(self) -> None:
-        if not self.is_staff:
-            raise Forbidden("staff_required", "Only staff may do this.")
+        if self.is_staff:
+            return
+        if self.is_signed_in and self.is_of_staff:
+            self.check_permission(Permission.ADMIN)
+        raise Forbidden("staff_required", "Only staff may do this.")
 
     def check_self_or_staff(self, person_id: int, noun: str) -> None:
         """403 `staff_required` if an object belongs to another person and the caller is not staff;
         401 if nobody is signed in. `noun` names such objects in the error, in the plural.
         """
-        if self.user.pk != person_id and not self.is_staff:
+        if self.user.pk == person_id:
+            return
+        if not self.is_of_staff:
             raise Forbidden("staff_required", f"Only staff may manage the {noun} of somebody else.")
-
-    def check_may_change(self) -> None:
-        """401 if nobody is signed in; 403 `role_required` for a read-only credential."""
-        if self.user.is_active and self.read_only:
-            raise Forbidden("role_required", "This credential is read-only.")
-
-    def bounded(self, level: Level) -> Level:
-        """A level of the person, but not above the ceiling of the credential."""
-        return min(level, self.ceiling)
+        self.check_staff()
 
     def renewed(self) -> Principal | None:
         """The same principal with its person read from the database; None if the credential has
@@ -118,16 +141,22 @@ Rows = Callable[[Principal], QuerySet[Any, Any]]
 def statement_for(principal: Principal, rows: Rows) -> Statement:
     """`rows(principal)`, compiled once for all people with the same rights. Its parameter `person`
     is the id of the person; without a person, there is no such parameter.
+
+    The statement of a credential that is limited to repositories contains their ids. It is not
+    cached, because there would be one for each list.
     """
     is_staff = principal.user.is_staff if principal.is_signed_in else None
-    return _statement(rows, is_staff, principal.ceiling, principal.read_only)
+    statement = _statement.__wrapped__ if principal.is_limited else _statement
+    return statement(rows, is_staff, principal.permission, principal.repo_ids)
 
 
 @cache
-def _statement(rows: Rows, is_staff: bool | None, ceiling: Level, read_only: bool) -> Statement:
+def _statement(
+    rows: Rows, is_staff: bool | None, permission: Permission, repo_ids: frozenset[int] | None
+) -> Statement:
     pk: Any = Parameter("person")
     person = None if is_staff is None else User(pk=pk, is_staff=is_staff)
-    return Statement(lambda: rows(Principal(person, None, ceiling, read_only)))
+    return Statement(lambda: rows(Principal(person, None, permission, repo_ids)))
 
 
 def first_rows(principal: Principal, rows: Rows, most: int) -> list[Any]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Prefetch, prefetch_related_objects
+
 from apps.accounts.models import (
     ApiToken,
     ApiTokenQuerySet,
@@ -18,6 +23,19 @@ def list_tokens(owner: User) -> ApiTokenQuerySet:
     """A person's tokens, newest first. The caller has already checked who may see them."""
     tokens = ApiToken.objects.filter(user=owner).select_related("user")
     return tokens.in_order(ORDERINGS[0])
+
+
+def load_repos(tokens: Iterable[ApiToken], viewer: Principal) -> list[ApiToken]:
+    """Load into `known_repos` the repositories of limited tokens that the viewer may read, by id.
+
+    One query, or none if no token is limited.
+    """
+    loaded = list(tokens)
+    readable: Any = viewer.user.repos.model.objects.visible_to(viewer)
+    rows = readable.select_related("owner_team", "owner_user").order_by("pk")
+    limited = [token for token in loaded if token.is_limited]
+    prefetch_related_objects(limited, Prefetch("repos", rows, to_attr="known_repos"))
+    return loaded
 
 
 def list_users(principal: Principal) -> UserQuerySet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
@@ -48,6 +49,8 @@ ORDERINGS = [
 """Orderings of tokens."""
 SORTS = ["-created_at", "created_at", "expires_at", "-expires_at", "email", "-email"]
 """Orderings of invites."""
+REPO_PATH = r"([Tt][Ee][Aa][Mm]|[Uu][Ss][Ee][Rr])[Ss]/[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,100}"
+"""The form of a repository's path."""
 INVITES_COUNT_FOR = dt.timedelta(hours=24)
 
 
@@ -56,6 +59,19 @@ def token_status(token: ApiToken) -> TokenStatus:
     if token.revoked_at is not None:
         return TokenStatus.REVOKED
     return TokenStatus.EXPIRED if token.is_expired else TokenStatus.ACTIVE
+
+
+def repo_path_problem(path: str) -> str | None:
+    """The reason why this cannot be the path of a repository; None if it can."""
+    is_path = re.fullmatch(REPO_PATH, path)
+    return None if is_path else 'Must be like "teams/acme/api" or "users/ada/notes".'
+
+
+def check_outlived(principal: Principal | None, ends_at: dt.datetime | None) -> None:
+    """403 `role_required` if the caller's credential ends sooner than a text that it would get."""
+    own = None if principal is None else principal.expires_at
+    if own is not None and (ends_at is None or ends_at > own):
+        raise Forbidden("role_required", "The token would outlive the token of this request.")
 
 
 def named_user(username: str) -> User:

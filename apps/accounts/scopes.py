@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import NOT_GONE, User
 from apps.accounts.principal import Principal
+from apps.core.access import Permission
 from apps.core.lookup import get_or_missing
 from apps.events.models import Key
 
@@ -16,6 +17,7 @@ class UserEventScope:
     def key(self, principal: Principal, text: str) -> Key:
         people = User.objects.filter(NOT_GONE).only("pk")
         user = get_or_missing(people, "user", username_key=text.lower())
+        principal.check_permission(Permission.READ)
         return Key("actor_id", user.pk)
 
     def texts(self, ids: set[int]) -> dict[int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from django.core.validators import validate_email
@@ -17,9 +18,16 @@ from apps.accounts.models import (
     InviteStatus,
     User,
 )
-from apps.accounts.rules import TokenStatus, display_name_problem, token_status
+from apps.accounts.rules import (
+    REPO_PATH,
+    TokenStatus,
+    display_name_problem,
+    repo_path_problem,
+    token_status,
+)
+from apps.core.access import Permission
 from apps.core.controls import NO_CONTROLS
-from apps.core.durations import EXPECTED, FORM, parse_future
+from apps.core.durations import DURATION, EXPECTED, FORM, parse_duration, parse_future
 from apps.core.query import QuerySerializer, TextParameter
 from apps.core.serializers import (
     NameField,
@@ -49,10 +57,45 @@ class Future(StrictCharField):
             raise serializers.ValidationError(str(error)) from None
 
 
+MOST_REPOS = 50
+"""Most repositories to which a token can be limited."""
+LONGEST_OVERLAP = dt.timedelta(hours=72)
+"""How long the old text of a token may be valid after its rotation."""
+
+
 class CreateToken(RequestSerializer):
     name = NameField(max_length=255)
+    permission = serializers.ChoiceField([*map(str, Permission)], required=False)
+    repo_paths = serializers.ListField(
+        child=RuleCharField(problem=repo_path_problem, pattern=REPO_PATH, max_length=171),
+        min_length=1,
+        max_length=MOST_REPOS,
+        required=False,
+        allow_null=True,
+    )
     expires_at = Future(required=False, allow_null=True)
     username = StrictCharField(max_length=255, required=False, allow_null=True)
+
+
+class Overlap(StrictCharField):
+    """A duration of at most 72 hours."""
+
+    pattern = DURATION
+
+    def run_validation(self, data: Any = empty) -> Any:
+        """The duration as a timedelta."""
+        text = super().run_validation(data)
+        try:
+            overlap = parse_duration(text)
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from None
+        if overlap > LONGEST_OVERLAP:
+            raise serializers.ValidationError("Must be at most 72 hours.")
+        return overlap
+
+
+class RotateToken(RequestSerializer):
+    keep_old = Overlap(max_length=100, required=False)
 
 
 class TokenRecord(RecordSerializer):
@@ -60,6 +103,9 @@ class TokenRecord(RecordSerializer):
     name = serializers.CharField()
     status = serializers.ChoiceField([str(status) for status in TokenStatus])
     token_prefix = serializers.CharField()
+    permission = serializers.ChoiceField([*map(str, Permission)])
+    repo_paths = serializers.ListField(child=serializers.CharField(), allow_null=True)
+    repo_uuids = serializers.ListField(child=serializers.UUIDField(), allow_null=True)
     username = serializers.CharField(allow_null=True)
     user_uuid = serializers.UUIDField()
     created_at = TimestampField()
@@ -73,12 +119,16 @@ class NewTokenRecord(TokenRecord):
 
 
 def token_record(token: ApiToken) -> dict[str, Any]:
-    """The record of a token, without its text."""
+    """The record of a token, without its text. A limited token has its `known_repos` loaded."""
+    repos = token.known_repos if token.is_limited else None
     return {
         "uuid": token.uuid,
         "name": token.name,
         "status": token_status(token),
         "token_prefix": token.token_prefix,
+        "permission": token.permission,
+        "repo_paths": None if repos is None else [repo.path for repo in repos],
+        "repo_uuids": None if repos is None else [repo.uuid for repo in repos],
         "username": token.user.username,
         "user_uuid": token.user.uuid,
         "created_at": token.created_at,

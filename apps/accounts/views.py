@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from typing import Any, cast
 
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from apps.accounts import actions, queries
+from apps.accounts.authentication import SentToken
 from apps.accounts.filters import InviteFilterSet, TokenFilterSet, UserFilterSet
 from apps.accounts.models import NOT_GONE, ApiToken, Invite, User
 from apps.accounts.principal import Principal
-from apps.accounts.rules import named_user
+from apps.accounts.rules import check_outlived, named_user
 from apps.accounts.serializers import (
     ConfirmQuery,
     CreateInvite,
@@ -20,6 +22,7 @@ from apps.accounts.serializers import (
     DeletionRecord,
     InviteRecord,
     NewTokenRecord,
+    RotateToken,
     TokenRecord,
     UpdateInvite,
     UpdateSelf,
@@ -29,15 +32,19 @@ from apps.accounts.serializers import (
     token_record,
     user_record,
 )
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.availability import USERNAMES, AnyText, Availability
-from apps.core.errors import Forbidden
 from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
 from apps.events.models import Key
 from apps.events.serializers import ActivityRecord, activity_record
+
+
+def token_records(tokens: Iterable[ApiToken], viewer: Principal) -> list[dict[str, Any]]:
+    """The records of tokens. One query finds the repositories that the viewer may read."""
+    return [token_record(token) for token in queries.load_repos(tokens, viewer)]
 
 
 class TokenQuery(QuerySerializer):
@@ -67,14 +74,22 @@ class TokenViewSet(ApiViewSet):
             self.token = get_or_missing(tokens, "API token", uuid=self.kwargs["uuid"])
             self.principal.check_self_or_staff(self.token.user_id, "tokens")
 
-    @operation(Level.NONE, response=TokenRecord, query=TokenQuery, errors=("staff_required",))
+    @operation(
+        Level.NONE,
+        permission=Permission.ADMIN,
+        response=TokenRecord,
+        query=TokenQuery,
+        errors=("staff_required",),
+    )
     def list(self) -> Response:
         """List API tokens."""
         owner = self.get_owner(self.validated_query.get("username"))
-        return self.page_of(queries.list_tokens(owner), token_record)
+        tokens = self.paginate(queries.list_tokens(owner))
+        return self.get_paginated_response(token_records(tokens, self.principal))
 
     @operation(
         Level.NONE,
+        permission=Permission.ADMIN,
         request=CreateToken,
         response=NewTokenRecord,
         status=201,
@@ -85,30 +100,55 @@ class TokenViewSet(ApiViewSet):
         values = dict(self.validated_data)
         owner = self.get_owner(values.pop("username", None))
         token, text = actions.create_token(principal=self.principal, owner=owner, **values)
-        return {**token_record(token), "token": text}
+        return {**self.record(token), "token": text}
 
-    @operation(Level.NONE, response=TokenRecord, errors=("staff_required",))
+    @operation(
+        Level.NONE, permission=Permission.ADMIN, response=TokenRecord, errors=("staff_required",)
+    )
     def retrieve(self) -> dict[str, Any]:
         """Read an API token."""
-        return token_record(self.token)
+        return self.record(self.token)
 
-    @operation(Level.NONE, status=204, errors=("staff_required",))
+    @operation(Level.NONE, permission=Permission.ADMIN, status=204, errors=("staff_required",))
     def destroy(self) -> None:
         """Delete an API token."""
         actions.delete_token(principal=self.principal, token=self.token)
 
     @action(detail=False, url_path="self", methods=["get"])
-    @operation(Level.NONE, response=TokenRecord)
+    @operation(Level.NONE, takes_limited=True, response=TokenRecord)
     def own(self) -> dict[str, Any]:
         """Read the token used for this request."""
-        return token_record(cast("ApiToken", self.principal.credential))
+        return self.record(cast("SentToken", self.principal.credential).token)
 
     @action(detail=True, methods=["put"])
-    @operation(Level.NONE, response=TokenRecord, errors=("staff_required",))
+    @operation(
+        Level.NONE,
+        permission=Permission.ADMIN,
+        request=RotateToken,
+        response=NewTokenRecord,
+        errors=("invalid_transition", "role_required", "staff_required"),
+    )
+    def rotate(self) -> dict[str, Any]:
+        """Give an API token a new text, which only this answer contains.
+
+        The old text is valid for `keep_old` more. Everything else stays as it is.
+        """
+        text = actions.rotate_token(
+            principal=self.principal, token=self.token, **self.validated_data
+        )
+        return {**self.record(self.token), "token": text}
+
+    @action(detail=True, methods=["put"])
+    @operation(
+        Level.NONE, permission=Permission.ADMIN, response=TokenRecord, errors=("staff_required",)
+    )
     def revoke(self) -> dict[str, Any]:
         """Revoke an API token. Revoking it again changes nothing."""
         actions.revoke_token(principal=self.principal, token=self.token)
-        return token_record(self.token)
+        return self.record(self.token)
+
+    def record(self, token: ApiToken) -> dict[str, Any]:
+        return token_records([token], self.principal)[0]
 
     def check_again(self, stored: Any) -> None:
         """Replay the answer, with a token's text, only to callers who may create such a token now.
@@ -117,13 +157,9 @@ class TokenViewSet(ApiViewSet):
         """
         super().check_again(stored)
         self.get_owner(self.validated_data.get("username"))
-        own = self.principal.expires_at
-        if own is None or "token" not in stored:
-            return
-        expiry = stored["expires_at"]
-        if expiry is None or dt.datetime.fromisoformat(expiry) > own:
-            text = "The created token would outlive the token of this request."
-            raise Forbidden("role_required", text)
+        if "token" in stored:
+            expiry = stored["expires_at"]
+            check_outlived(self.principal, expiry and dt.datetime.fromisoformat(expiry))
 
     def get_owner(self, username: str | None) -> User:
         """The person with this username; for None, the caller. 403 comes before 404."""
@@ -163,13 +199,13 @@ class UserViewSet(ApiViewSet):
         return user_record(self.user, self.principal.user, self.base_url)
 
     @action(detail=False, url_path="self", methods=["get"])
-    @operation(Level.NONE, response=UserRecord)
+    @operation(Level.NONE, takes_limited=True, response=UserRecord)
     def own(self) -> dict[str, Any]:
         """Read the caller."""
         return user_record(self.principal.user, self.principal.user, self.base_url)
 
     @own.mapping.put
-    @operation(Level.NONE, request=UpdateSelf, response=UserRecord)
+    @operation(Level.NONE, permission=Permission.ADMIN, request=UpdateSelf, response=UserRecord)
     def update_own(self) -> dict[str, Any]:
         """Change the caller's display name.
 
@@ -182,6 +218,7 @@ class UserViewSet(ApiViewSet):
     @own.mapping.delete
     @operation(
         Level.NONE,
+        permission=Permission.ADMIN,
         query=ConfirmQuery,
         response=DeletionRecord,
         status=202,

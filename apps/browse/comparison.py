@@ -103,12 +103,12 @@ def find_ends(access: RepoAccess, text: str, throttle_key: str) -> Ends:
     if not dots:
         raise invalid_ref(text)
     source, name = named_source(repo, head)
-    if source is None or (
-        source != repo and access_to(access.principal, source).level < Level.READ
-    ):
+    source_access = access if source in {None, repo} else access_to(access.principal, source)
+    if source is None or source_access.granted < Level.READ:
         owner = head.removesuffix(name).removesuffix(":")
         text = f"{quoted(owner, 300)} has no fork of this repository that you can read."
         raise Invalid("source_not_found", text)
+    source_access.require(Level.READ)
     prefix = "" if source == repo else head.removesuffix(name)
     begin, end = revision(repo, base).sha, revision(source, name).sha
     return Ends(repo, source, prefix, begin, end, throttle_key)

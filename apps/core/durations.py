@@ -45,8 +45,10 @@ LONGEST = dt.timedelta(days=3652.5)
 PART = re.compile(r"\s*([0-9]{1,12})\s*([A-Za-zµ]+)\s*", re.ASCII)
 ANY_CASE = ("".join(f"[{letter.upper()}{letter}]" for letter in f"{word}s") for word in LONG)
 UNIT = "|".join([*UNITS, *(f"{word}?" for word in ANY_CASE)])
+DURATION = rf"(?:[ \t\n\v\f\r]*[0-9]{{1,12}}[ \t\n\v\f\r]*(?:{UNIT}))+[ \t\n\v\f\r]*"
+"""Regular expression of a duration, for the OpenAPI document."""
 FORM = (
-    rf"(?:[ \t\n\v\f\r]*[0-9]{{1,12}}[ \t\n\v\f\r]*(?:{UNIT}))+[ \t\n\v\f\r]*"
+    rf"{DURATION}"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
     r"(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )

@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.conditional import NO_STORE
 from apps.core.query import QuerySerializer
 from apps.core.serializers import RecordSerializer, RequestSerializer, partial_of
@@ -33,6 +33,14 @@ class Operation:
     response: type[RecordSerializer] | None = None
     status: int = 200
     query: type[QuerySerializer] | None = None
+    permission: Permission | None = None
+    """The permission that a token needs. Reads below the level ADMIN need READ without it. Changes
+    below that level have to state it; all others need ADMIN.
+    """
+    takes_limited: bool = False
+    """Whether tokens that are limited to repositories may use it outside a repository. It shows
+    them nothing about other repositories.
+    """
     even_inactive: bool = False
     """Whether it may change an inactive team."""
     media_type: str = "application/json"
@@ -65,6 +73,13 @@ class Operation:
         if self.request is None or method != "PATCH":
             return self.request
         return partial_of(self.request)
+
+    def token_permission(self, method: str) -> Permission:
+        """The permission that a token needs for this method."""
+        if self.permission is not None:
+            return self.permission
+        reads = method in {"GET", "HEAD"} and self.level < Level.ADMIN
+        return Permission.READ if reads else Permission.ADMIN
 
     def has_etag(self, method: str) -> bool:
         """Whether its answers have an ETag, and it answers 304 to `If-None-Match`."""

@@ -25,6 +25,7 @@ CODES: dict[str, tuple[int, str]] = {
     "owner_inactive": (403, "The account that owns the repository has been deactivated."),
     "role_required": (403, "The caller's level of access is too low."),
     "staff_required": (403, "Only staff may do this."),
+    "token_scope": (403, "The person may do this, but not with this token."),
     "team_inactive": (403, "The team has been deactivated."),
     "not_found": (404, "There is no such record."),
     "method_not_allowed": (405, "This address does not support that method."),
@@ -143,6 +144,7 @@ def _of_access(operation: Operation, path: str, is_writing: bool) -> Iterator[st
     level = operation.level
     if level is not Level.PUBLIC:
         yield "not_authenticated"
+        yield "token_scope"
     if level is Level.STAFF:
         yield "staff_required"
     elif level > Level.NONE:

@@ -149,6 +149,11 @@ class Kind(DescribedKind):
     REPLY_UPDATED = "reply-updated", "edited a reply", "edited a reply in {subject}"
     REPLY_DELETED = "reply-deleted", "deleted a reply", "deleted a reply in {subject}"
     TOKEN_CREATED = "token-created", "made an API token", "made the API token {name}"
+    TOKEN_ROTATED = (
+        "token-rotated",
+        "gave an API token a new text",
+        "gave the API token {name} a new text",
+    )
     TOKEN_REVOKED = "token-revoked", "revoked an API token", "revoked the API token {name}"
     TOKEN_DELETED = "token-deleted", "deleted an API token", "deleted the API token {name}"
     USER_JOINED = "user-joined", "joined", "joined"

@@ -120,6 +120,8 @@ def readable_by(principal: Principal, event: str = "") -> Q:
     user = principal.user.pk
     repos, teams = (event_scope_type(form).readable(principal) for form in ("repo", "team"))
     in_repo = Q((f"{event}repo_id__in", repos))
+    if principal.is_limited:
+        return in_repo
     in_team = Q((f"{event}repo_id", None), (f"{event}team_id__in", teams))
     own = Q((f"{event}repo_id", None), (f"{event}team_id", None), (f"{event}actor", user))
     readable = in_repo | in_team | Q((f"{event}private_to", user)) | own

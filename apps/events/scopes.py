@@ -15,7 +15,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import QuerySet
 
-from apps.core.access import Principal
+from apps.core.access import Permission, Principal
 from apps.core.errors import Forbidden, Invalid
 from apps.core.json import quoted
 from apps.core.statements import Parameter, Statement, padded, parameters
@@ -63,13 +63,16 @@ def resolve(principal: Principal, texts: Iterable[str]) -> tuple[EventScope, ...
 
 def _resolve_one(principal: Principal, text: str) -> EventScope:
     form, _, rest = text.partition(":")
+    if text in {"self", "inbox"}:
+        principal.check_permission(Permission.READ)
     if text == "self":
         return EventScope(text, Key("actor_id", principal.user.pk))
     if text == "inbox":
         return EventScope(text, Key(PINGED, principal.user.pk))
     if text == "site":
-        if not principal.is_staff:
+        if not principal.is_of_staff:
             raise Forbidden("staff_required", "Only staff may follow the site scope.")
+        principal.check_staff()
         return EventScope(text, Key("site", 1))
     if not rest or form not in settings.EVENT_SCOPES:
         raise _invalid(text)

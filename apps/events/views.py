@@ -15,7 +15,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
-from apps.core.access import Level
+from apps.core.access import Level, Permission, Principal
 from apps.core.conditional import NO_STORE
 from apps.core.errors import Forbidden, Unavailable
 from apps.core.json import quoted
@@ -133,10 +133,17 @@ class EventViewSet(SelectionViewSet):
             if not events:
                 raise Missing("event", self.kwargs["id"])
             [self.event] = events
-            if not Event.objects.visible_to(self.principal).filter(pk=self.event.id).exists():
+            if not self.is_visible_to(self.principal):
+                if self.is_visible_to(self.principal.unlimited):
+                    self.principal.check_permission(Permission.READ)
                 raise Forbidden("forbidden", "You have no access to what this event is about.")
 
-    @operation(Level.NONE, response=EventRecord, query=EventQuery, errors=OF_SELECTIONS)
+    def is_visible_to(self, principal: Principal) -> bool:
+        return Event.objects.visible_to(principal).filter(pk=self.event.id).exists()
+
+    @operation(
+        Level.NONE, takes_limited=True, response=EventRecord, query=EventQuery, errors=OF_SELECTIONS
+    )
     def list(self) -> Response:
         """List events, newest first.
 
@@ -146,7 +153,7 @@ class EventViewSet(SelectionViewSet):
         events = self.paginate(self.selection())
         return self.answer(events, self.get_paginated_response)
 
-    @operation(Level.NONE, response=EventRecord, errors=("forbidden",))
+    @operation(Level.NONE, takes_limited=True, response=EventRecord, errors=("forbidden",))
     def retrieve(self) -> Response:
         """Read an event."""
         return self.answer([self.event], lambda records: Response(records[0]))
@@ -170,6 +177,7 @@ class TailViewSet(SelectionViewSet):
 
     @operation(
         Level.NONE,
+        takes_limited=True,
         query=TailQuery,
         media_type="text/event-stream",
         errors=(*OF_SELECTIONS, "too_many_streams"),
@@ -227,14 +235,14 @@ class PingViewSet(ApiViewSet):
         return self.get_paginated_response(self.records(page))
 
     @action(detail=True, methods=["put"])
-    @operation(Level.NONE, response=PingRecord)
+    @operation(Level.NONE, permission=Permission.WRITE, response=PingRecord)
     def read(self) -> dict[str, Any]:
         """Mark a ping as read. Doing it again changes nothing."""
         actions.read_ping(principal=self.principal, ping=self.ping)
         return self.records(queries.ping_values(Ping.objects.filter(pk=self.ping.pk)))[0]
 
     @action(detail=False, url_path="read-all", methods=["put"])
-    @operation(Level.NONE, status=204)
+    @operation(Level.NONE, permission=Permission.WRITE, status=204)
     def read_all(self) -> None:
         """Mark all pings of the list as read."""
         actions.read_all_pings(principal=self.principal)

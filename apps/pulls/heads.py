@@ -55,7 +55,7 @@ def find_source(access: RepoAccess, text: str) -> tuple[Repo, str]:
     if source == repo:
         return repo, branch
     source_access = None if source is None else access_to(access.principal, source)
-    if source_access is None or source_access.level < Level.READ:
+    if source_access is None or source_access.granted < Level.READ:
         raise Invalid("source_not_found", f"{quoted(text, 300)} names no branch that you can read.")
     source_access.check_open(writing=False)
     source_access.require(Level.WRITE)

@@ -10,7 +10,7 @@ from rest_framework import serializers
 
 from apps.accounts.principal import Principal
 from apps.browse.serializers import CommitRecord, FileRecord
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.serializers import (
     NameField,
     RecordSerializer,
@@ -320,6 +320,7 @@ def pull_protection_record(readiness: MergeReadiness, access: RepoAccess) -> dic
         "conflict_paths": list(readiness.git.conflict_paths),
         "allowed_strategies": [*map(str, readiness.git.allowed_strategies)],
         "caller_can_review": access.principal.is_signed_in
+        and access.principal.permission.includes(Permission.WRITE)
         and approval.eligibility.reason_against(access.user, access.level) is None,
         "caller_can_merge": may_merge and not codes,
         "blocked_reasons": codes,

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 
 from apps.browse.downloads import TEXTS, text_response
 from apps.browse.serializers import commit_records, file_record, patched_record
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.conditional import by_names
 from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
@@ -126,6 +126,7 @@ class PullViewSet(BodyViewSet):
 
     @operation(
         Level.READ,
+        permission=Permission.WRITE,
         request=CreatePull,
         response=PullRecord,
         status=201,
@@ -141,14 +142,26 @@ class PullViewSet(BodyViewSet):
         """Read a pull."""
         return self.record_with_html(self.record())
 
-    @operation(Level.READ, request=UpdatePull, response=PullRecord, errors=UPDATE_ERRORS)
+    @operation(
+        Level.READ,
+        permission=Permission.WRITE,
+        request=UpdatePull,
+        response=PullRecord,
+        errors=UPDATE_ERRORS,
+    )
     def update(self) -> dict[str, Any]:
         """Change a pull's title, body or status, as its author or with write access."""
         actions.update_pull(access=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
     @action(detail=True, methods=["put"], url_path="status")
-    @operation(Level.READ, request=SetPullStatus, response=PullRecord, errors=UPDATE_ERRORS)
+    @operation(
+        Level.READ,
+        permission=Permission.WRITE,
+        request=SetPullStatus,
+        response=PullRecord,
+        errors=UPDATE_ERRORS,
+    )
     def set_status(self) -> dict[str, Any]:
         """Change a pull's status, as its author or with write access."""
         actions.update_pull(access=self.access, pull=self.pull, **self.validated_data)
@@ -162,6 +175,7 @@ class PullViewSet(BodyViewSet):
     @action(detail=True, methods=["post"])
     @operation(
         Level.WRITE,
+        permission=Permission.WRITE,
         request=MergePull,
         response=MergeRecord,
         query=HeadQuery,
@@ -226,6 +240,7 @@ class ReviewViewSet(BodyViewSet):
 
     @operation(
         Level.READ,
+        permission=Permission.WRITE,
         request=CreateReview,
         response=ReviewRecord,
         status=201,
@@ -245,6 +260,7 @@ class ReviewViewSet(BodyViewSet):
 
     @operation(
         Level.READ,
+        permission=Permission.WRITE,
         request=UpdateReview,
         response=ReviewRecord,
         query=HeadQuery,
@@ -259,7 +275,7 @@ class ReviewViewSet(BodyViewSet):
     def record(self, review: Review) -> dict[str, Any]:
         return review_record(review, Eligibility.of(self.pull))
 
-    @operation(Level.READ, status=204, errors=("not_creator",))
+    @operation(Level.READ, permission=Permission.WRITE, status=204, errors=("not_creator",))
     def destroy(self) -> None:
         """Delete a review, as its author, as an owner of the repository, or as staff."""
         actions.delete_review(access=self.access, review=self.review)

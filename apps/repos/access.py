@@ -70,6 +70,10 @@ class RepoAccess(ResourceAccess):
         return self.repo.api_path
 
     @property
+    def is_covered(self) -> bool:
+        return self.principal.covers(self.repo.pk)
+
+    @property
     def moved(self) -> bool:
         return self.repo.path.lower() != self.requested
 
@@ -120,11 +124,14 @@ class RepoAccess(ResourceAccess):
 
 
 def level_on(principal: Principal, repo: Repo, role: str | None) -> Level:
-    """The level of a principal with this role in the team, like `RepoQuerySet.visible_to`."""
+    """The level of a person with this role in the team, like `RepoQuerySet.visible_to`.
+
+    The credential may allow less: see `Access.level`.
+    """
     if repo.deletion_id is not None:
         return Level.NONE
     owns = repo.owner_user_id is not None and repo.owner_user_id == principal.person_id
-    owned = principal.bounded(Level.OWNER) if owns else team_level(principal, role)
+    owned = Level.OWNER if owns else team_level(principal, role)
     return _or_by_visibility(principal, repo, owned)
 
 
@@ -135,15 +142,15 @@ def _or_by_visibility(principal: Principal, repo: Repo, owned: Level) -> Level:
     if repo.owner_team is not None and not repo.owner_team.is_active:
         return Level.NONE
     if repo.visibility == Visibility.PUBLIC:
-        return principal.bounded(Level.READ)
+        return Level.READ
     is_readable = principal.is_signed_in and repo.visibility == Visibility.INTERNAL
-    return principal.bounded(Level.READ if is_readable else Level.NONE)
+    return Level.READ if is_readable else Level.NONE
 
 
 def access_to(principal: Principal, repo: Repo) -> RepoAccess:
     """Access to a loaded repository with its owner. One query for the role, if a team owns it."""
     team = repo.owner_team
-    role = None if team is None or principal.sees_all else team.role_of(principal.person_id)
+    role = None if team is None or principal.is_of_staff else team.role_of(principal.person_id)
     return RepoAccess(principal, level_on(principal, repo, role), repo, repo.path.lower())
 
 
@@ -226,7 +233,7 @@ def _by_former_names(principal: Principal, path: str, slug: str) -> tuple[Repo, 
     # Both are always asked for, for the same reason as in `open_repo`.
     present, moved = repos.filter(slug=slug).first(), repos.filter(former_slugs__slug=slug).first()
     repo = present or moved
-    return None if repo is None else (repo, _or_by_visibility(principal, repo, space.level))
+    return None if repo is None else (repo, _or_by_visibility(principal, repo, space.granted))
 
 
 def owner_path(kwargs: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from django.utils import timezone
 from apps.accounts.models import Deletion, User
 from apps.accounts.principal import Principal
 from apps.accounts.rules import check_confirmed
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.availability import REPO_SLUGS
 from apps.core.changes import ChangeReport, differing, given, set_changed
 from apps.core.errors import ApiError, Conflict, Forbidden, Invalid, unavailable
@@ -83,7 +83,7 @@ def create_repo(
     the worker removes.
     """
     access.check_open(writing=True)
-    access.require_change(Level.WRITE)
+    access.require_change(Level.WRITE, Permission.ADMIN)
     lock(access.owner)  # it may not be deleted in the meantime
     with _unique_or(_slug_taken(slug)):
         repo = access.owner.repos.create(
@@ -146,7 +146,7 @@ def update_repo(
     Errors: 401, 403, 409 `repo_archived` (see `_check_accepts`), 409 `slug_taken`, 422 for a fork
     that would be more visible than its upstream or a default branch that does not exist.
     """
-    access.principal.check_may_change()
+    access.principal.check_signed_in()
     access.require(Level.ADMIN)
     repo, forks = access.repo, _lock_with_forks(access, visibility)
     values = given(name=name, slug=slug, visibility=visibility, is_archived=is_archived)
@@ -178,7 +178,7 @@ def delete_repo(*, access: RepoAccess, confirm: str) -> Deletion:
     It is gone for everybody at once. Staff can restore it until the deletion's `purge_at`. Its
     address stays reserved until it is purged. Locks it. Errors: 401, 403, 404, 422.
     """
-    access.principal.check_may_change()
+    access.principal.check_signed_in()
     access.require(Level.ADMIN)
     access.check_open(writing=True)
     repo = access.repo

@@ -13,7 +13,7 @@ from apps.accounts.access import access_to_user
 from apps.accounts.principal import Principal
 from apps.accounts.rules import named_user
 from apps.accounts.serializers import ConfirmQuery, DeletionRecord, deletion_record
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.availability import REPO_SLUGS, Availability, SlugQuery
 from apps.core.errors import Forbidden
 from apps.core.filters import SearchFilter, StrictFilterSet
@@ -81,7 +81,12 @@ class RepoViewSet(OwnerScoped, RepoScoped):
         return self.get_paginated_response(records)
 
     @operation(
-        Level.WRITE, request=CreateRepo, response=RepoRecord, status=201, errors=("slug_taken",)
+        Level.WRITE,
+        permission=Permission.ADMIN,
+        request=CreateRepo,
+        response=RepoRecord,
+        status=201,
+        errors=("slug_taken",),
     )
     def create(self) -> dict[str, Any]:
         """Create a repository."""
@@ -291,10 +296,14 @@ class ForkViewSet(ApiViewSet):
         self.fork = get_or_missing(forks, "fork", uuid=self.kwargs["fork_uuid"])
         ids = [self.fork.upstream_id, self.fork.repo_id]
         self.paths = Repo.objects.paths_known_to(self.principal, ids)
-        if self.fork.created_by_id != self.principal.user.pk and not self.paths:
+        if self.paths:
+            return
+        is_own = self.fork.created_by_id == self.principal.user.pk
+        if not is_own and not Repo.objects.paths_known_to(self.principal.unlimited, ids):
             raise Forbidden("forbidden", "You have no access to this fork.")
+        self.principal.check_permission(Permission.READ)
 
-    @operation(Level.NONE, response=ForkRecord, errors=("forbidden",))
+    @operation(Level.NONE, takes_limited=True, response=ForkRecord, errors=("forbidden",))
     def retrieve(self) -> dict[str, Any]:
         """Read a fork. Poll this until its status is `completed` or `failed`."""
         return fork_record(self.fork, self.paths)
@@ -313,6 +322,7 @@ class ForksOfRepoViewSet(RepoScoped):
 
     @operation(
         Level.READ,
+        permission=Permission.WRITE,
         response=ForkRecord,
         status=201,
         query=ForkQuery,

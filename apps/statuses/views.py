@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework.response import Response
 
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.filters import StrictFilterSet, TextFilter
 from apps.core.operation import operation
 from apps.repos.access import RepoScoped
@@ -47,7 +47,13 @@ class StatusViewSet(RepoScoped):
             check_commit(self.repo, sha)
         return self.get_paginated_response([status_record(status) for status in page])
 
-    @operation(Level.WRITE, request=CreateStatus, response=StatusRecord, status=201)
+    @operation(
+        Level.WRITE,
+        permission=Permission.WRITE,
+        request=CreateStatus,
+        response=StatusRecord,
+        status=201,
+    )
     def create(self) -> dict[str, Any]:
         """Report the status of a commit, such as the result of a build.
 

@@ -72,15 +72,15 @@ def inactive_team(team: Team, level: Level) -> Forbidden:
 
 
 def team_level(principal: Principal, role: str | None) -> Level:
-    """The level of a principal with this role in a team. Staff is like an owner everywhere."""
-    if principal.sees_all:
-        return principal.bounded(Level.OWNER)
-    return principal.bounded(LEVEL_OF[Role(role)] if role else Level.NONE)
+    """The level of a person with this role in a team. Staff is like an owner everywhere."""
+    if principal.is_of_staff:
+        return Level.OWNER
+    return LEVEL_OF[Role(role)] if role else Level.NONE
 
 
 def access_to_team(principal: Principal, team: Team) -> TeamAccess:
     """Access to a loaded team; one query for the role."""
-    role = None if principal.sees_all else team.role_of(principal.person_id)
+    role = None if principal.is_of_staff else team.role_of(principal.person_id)
     level = team_level(principal, role) if team.deletion_id is None else Level.NONE
     return TeamAccess(principal, level, team, team.slug)
 
@@ -96,7 +96,7 @@ def find_team(principal: Principal, slug: str, *, former: bool = False) -> TeamA
     if not former:
         raise Missing("team", slug)
     team = get_or_missing(Team.objects.filter(NOT_GONE), "team", former_slugs__slug=slug)
-    return TeamAccess(principal, access_to_team(principal, team).level, team, slug)
+    return TeamAccess(principal, access_to_team(principal, team).granted, team, slug)
 
 
 def open_team(

@@ -8,7 +8,7 @@ from django.utils import timezone
 from apps.accounts.models import Deletion, User
 from apps.accounts.principal import Principal
 from apps.accounts.rules import check_confirmed
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
@@ -26,7 +26,7 @@ PUBLIC = ("name", "slug", "is_active")
 @final_transaction
 def create_team(*, principal: Principal, name: str, slug: str) -> Team:
     """Create a team, with its creator as its first owner. 401, 409 `slug_taken`."""
-    principal.check_may_change()
+    principal.check_permission(Permission.ADMIN)
     team = Team(name=name, slug=slug)
     _save(team)
     _take_slug(team)
@@ -137,7 +137,7 @@ def remove_member(*, access: TeamAccess, member: Member) -> None:
     Locks the team, then the member. Errors: 403 as in `add_member`, 409 `last_owner`.
     """
     leaving = member.user_id == access.user.pk
-    access.require_change(Level.NONE if leaving else Level.ADMIN)
+    access.require_change(Level.NONE if leaving else Level.ADMIN, Permission.ADMIN)
     _lock(access, member, even_inactive=leaving)
     if not leaving:
         rules.check_may_set(access, member.role)

@@ -42,6 +42,8 @@ LEVEL_OF = {
 class TeamQuerySet(models.QuerySet["Team"]):
     def visible_to(self, principal: Principal) -> TeamQuerySet:
         """The teams of a person, as `GET /teams` lists them."""
+        if principal.is_limited:
+            return self.none()
         return self.filter(NOT_GONE, members__user=principal.person_id)
 
     def readable_by(self, principal: Principal) -> TeamQuerySet:

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from apps.accounts.principal import Principal
 from apps.accounts.rules import named_user
 from apps.accounts.serializers import ConfirmQuery, DeletionRecord, deletion_record
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.availability import TEAM_SLUGS, Availability, SlugQuery
 from apps.core.filters import SearchFilter, StrictFilterSet
 from apps.core.lookup import get_or_missing
@@ -81,7 +81,12 @@ class TeamViewSet(TeamScoped):
         return self.page_of(teams, lambda row: team_record(row, row.caller_role))
 
     @operation(
-        Level.NONE, request=CreateTeam, response=TeamRecord, status=201, errors=("slug_taken",)
+        Level.NONE,
+        permission=Permission.ADMIN,
+        request=CreateTeam,
+        response=TeamRecord,
+        status=201,
+        errors=("slug_taken",),
     )
     def create(self) -> dict[str, Any]:
         """Create a team. The caller becomes its owner."""
@@ -154,8 +159,10 @@ class MemberViewSet(TeamScoped):
         return self.leaving
 
     def check_permissions(self, request: Request) -> None:
-        """Skip the level check for members who leave."""
-        if not self.leaving:
+        """Members who leave need no level, only the permission of their token."""
+        if self.leaving:
+            self.access.check_permission(Permission.ADMIN)
+        else:
             super().check_permissions(request)
 
     def check_again(self, stored: Any) -> None:
@@ -220,7 +227,7 @@ class SuggestUsersViewSet(ApiViewSet):
         Level.PUBLIC,
         response=SuggestedUsers,
         query=SuggestQuery,
-        errors=("forbidden", "not_found", "team_inactive"),
+        errors=("forbidden", "not_found", "team_inactive", "token_scope"),
     )
     def retrieve(self) -> dict[str, Any]:
         """Suggest active people: at most 10, and without a token 5."""

@@ -73,7 +73,7 @@ def link_targets(
     )
     references = [*islice(distinct, REFERENCES_MAX)]
     paths = {reference.repo for _, reference in references if reference.repo}
-    others = _repos_by_path(repos, paths)
+    others = repos.by_path(islice(paths, REPOS_MAX))
     keys = {
         (repo, reference): key
         for repo, reference in references
@@ -134,19 +134,6 @@ def _link_target(
     return LinkTarget(url, None if home.pk == repo.pk else home.pk)
 
 
-def _repos_by_path(repos: RepoQuerySet, paths: Collection[str]) -> dict[str, Repo]:
-    """The repositories among these with one of these paths, by path in lower case; one query."""
-    condition = Q()
-    for path in islice(paths, REPOS_MAX):
-        kind, owner, slug = path.split("/")
-        key = "owner_team__slug" if kind == "teams" else "owner_user__username_key"
-        condition |= Q(slug=slug, **{key: owner})
-    if not condition:
-        return {}
-    rows = repos.filter(condition).select_related("owner_team", "owner_user")
-    return {repo.path.lower(): repo for repo in rows}
-
-
 def _threads(numbers: Numbers) -> ThreadQuerySet:
     """The existing threads with these numbers, of which there is at least one."""
     conditions = (Q(repo=repo, number__in=of_repo) for repo, of_repo in numbers.items())
@@ -188,7 +175,8 @@ def _parse_targets(
     """The targets of links, given as kind and text; None if one is in no readable repository."""
     matches = [(kind, TARGET.fullmatch(text)) for kind, text in links]
     paths = {match["repo"].lower() for _, match in matches if match and match["repo"]}
-    repos = {"": access.repo, **_repos_by_path(Repo.objects.visible_to(access.principal), paths)}
+    readable = Repo.objects.visible_to(access.principal)
+    repos = {"": access.repo, **readable.by_path(islice(paths, REPOS_MAX))}
     targets = []
     for kind, match in matches:
         repo = repos.get((match["repo"] or "").lower()) if match else None

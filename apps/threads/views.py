@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from rest_framework.response import Response
 
 from apps.accounts.principal import Principal
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.lookup import Missing, get_or_missing
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
@@ -135,7 +135,13 @@ class ThreadViewSet(BodyViewSet):
         rows = queries.list_threads(repo.pk) if self.filterset else threads.of(repo=repo.pk)
         return self.page_with_html(self.page_of(rows, lambda row: thread_record(row, repo, base)))
 
-    @operation(Level.READ, request=CreateThread, response=ThreadRecord, status=201)
+    @operation(
+        Level.READ,
+        permission=Permission.WRITE,
+        request=CreateThread,
+        response=ThreadRecord,
+        status=201,
+    )
     def create(self) -> dict[str, Any]:
         """Open a thread."""
         return self.record(actions.create_thread(access=self.access, **self.validated_data))
@@ -157,6 +163,7 @@ class ThreadViewSet(BodyViewSet):
 
     @operation(
         Level.READ,
+        permission=Permission.WRITE,
         request=UpdateThread,
         response=ThreadRecord,
         errors=("invalid_transition", "role_required"),
@@ -170,7 +177,10 @@ class ThreadViewSet(BodyViewSet):
         return self.record(self.thread)
 
     @operation(
-        Level.READ, status=204, errors=("invalid_transition", "role_required", "thread_has_replies")
+        Level.READ,
+        permission=Permission.WRITE,
+        status=204,
+        errors=("invalid_transition", "role_required", "thread_has_replies"),
     )
     def destroy(self) -> None:
         """Delete a thread. Its author may do so until somebody else replies, admins always."""
@@ -220,6 +230,7 @@ class ReplyViewSet(BodyViewSet):
 
     @operation(
         Level.READ,
+        permission=Permission.WRITE,
         request=CreateReply,
         response=ReplyRecord,
         status=201,
@@ -243,6 +254,7 @@ class ReplyViewSet(BodyViewSet):
 
     @operation(
         Level.READ,
+        permission=Permission.WRITE,
         request=UpdateReply,
         response=ReplyRecord,
         errors=("link_target_not_found", "not_creator", "reply_already_deleted"),
@@ -255,7 +267,12 @@ class ReplyViewSet(BodyViewSet):
         actions.update_reply(access=self.access, reply=self.reply, **self.validated_data)
         return self.record(self.reply)
 
-    @operation(Level.READ, status=204, errors=("not_creator", "reply_already_deleted"))
+    @operation(
+        Level.READ,
+        permission=Permission.WRITE,
+        status=204,
+        errors=("not_creator", "reply_already_deleted"),
+    )
     def destroy(self) -> None:
         """Delete a reply, as its creator. Readers see a placeholder while it has live replies."""
         actions.delete_reply(access=self.access, reply=self.reply)

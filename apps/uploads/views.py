@@ -12,7 +12,7 @@ from rest_framework.decorators import action
 
 from apps.accounts.authentication import SameOriginSession, TokenAuthentication
 from apps.accounts.principal import Principal
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.conditional import not_modified
 from apps.core.errors import Unavailable
 from apps.core.files import PIECE, inert_headers
@@ -39,6 +39,7 @@ class UploadsOfRepoViewSet(RepoScoped):
 
     @operation(
         Level.READ,
+        permission=Permission.WRITE,
         request=CreateUpload,
         response=UploadRecord,
         status=201,
@@ -76,13 +77,17 @@ class UploadViewSet(ApiViewSet):
         access.check_open(writing=False)
         access.require(Level.READ)
 
-    @operation(Level.NONE, response=UploadRecord, errors=("forbidden", "team_inactive"))
+    @operation(
+        Level.NONE, takes_limited=True, response=UploadRecord, errors=("forbidden", "team_inactive")
+    )
     def retrieve(self) -> dict[str, Any]:
         """Read an upload's record."""
         return upload_record(self.upload, self.base_url)
 
     @action(detail=True, methods=["get"], authentication_classes=FOR_PAGES)
-    @operation(Level.NONE, media_type="*/*", errors=("forbidden", "team_inactive"))
+    @operation(
+        Level.NONE, takes_limited=True, media_type="*/*", errors=("forbidden", "team_inactive")
+    )
     def content(self) -> HttpResponseBase:
         """Read the bytes of an upload.
 

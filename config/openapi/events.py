@@ -255,6 +255,7 @@ SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.REPLY_UPDATED: (ReplyTarget, Changes),
     Kind.REPLY_DELETED: (ReplyTarget, Moderation),
     Kind.TOKEN_CREATED: (TokenTarget, TokenName),
+    Kind.TOKEN_ROTATED: (TokenTarget, TokenName),
     Kind.TOKEN_REVOKED: (TokenTarget, TokenName),
     Kind.TOKEN_DELETED: (TokenTarget, TokenName),
     Kind.USER_JOINED: (UserTarget, None),

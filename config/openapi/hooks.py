@@ -24,6 +24,7 @@ from apps.browse.downloads import KINDS as KINDS_OF_ARCHIVES
 from apps.browse.downloads import TEXTS
 from apps.browse.refs import REF_ORDERINGS
 from apps.browse.serializers import FILE_KINDS, KINDS, STATUSES
+from apps.core.access import Permission
 from apps.core.openapi import references, rewritten
 from apps.core.slugs import USERNAME, USERNAME_MAX
 from apps.events.kinds import PingKind
@@ -75,6 +76,7 @@ NAMED: dict[str, Iterable[str]] = {
     "ThreadPriority": Priority,
     "ThreadStatus": ThreadStatus,
     "TokenOrdering": accounts.ORDERINGS,
+    "TokenPermission": Permission,
     "TokenStatus": TokenStatus,
     "TreeEntryType": KINDS,
     "Visibility": Visibility,

@@ -22,7 +22,9 @@ from tests.routes import Routed, described, resolved, routed
 
 pytestmark = pytest.mark.once
 
-VERBS = "check create delete get list merge patch read read_all revoke set suggest tail update"
+VERBS = (
+    "check create delete get list merge patch read read_all revoke rotate set suggest tail update"
+)
 NAME = re.compile(rf"({'|'.join(VERBS.split())})(_[a-z]+)+")
 SCHEMAS: dict[str, Any] = described()["components"]["schemas"]
 PROPERTIES = [

@@ -11,7 +11,7 @@ from rest_framework import exceptions as drf
 from apps.accounts.models import User
 from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core import errors
-from apps.core.access import Access, Level
+from apps.core.access import Access, Level, Permission
 from apps.core.errors import ApiError, as_api_error, plain_error
 
 pytestmark = pytest.mark.once
@@ -96,7 +96,7 @@ def test_staff_is_asked_for_by_what_one_is_and_not_by_level():
     assert refused.value.code == "staff_required"
     Principal(staff).check_staff()
     with pytest.raises(ApiError):
-        Principal(staff, ceiling=Level.ADMIN).check_staff()
+        Principal(staff, permission=Permission.WRITE).check_staff()
 
 
 @pytest.mark.parametrize("needed", [Level.PUBLIC, Level.NONE])

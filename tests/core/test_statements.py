@@ -17,7 +17,7 @@ from django.db.models import Model
 from django.http import Http404
 from django.utils import timezone
 
-from apps.accounts.authentication import token_of
+from apps.accounts.authentication import SentToken, token_of
 from apps.accounts.models import ApiToken, User
 from apps.browse.refs import BY_NAME, list_branches
 from apps.core.access import Level
@@ -65,8 +65,9 @@ def test_a_token_comes_with_its_person(make, alice, django_assert_num_queries):
 
 
 def test_a_token_in_use_is_read_anew_with_its_person(make, alice, django_assert_num_queries):
-    token = token_of(make.token(alice))
-    assert token is not None
+    authenticated = token_of(make.token(alice))
+    assert authenticated is not None
+    token = SentToken(authenticated, authenticated.digest)
     with django_assert_num_queries(1):
         person = token.holder()
     assert person is not None

@@ -7,14 +7,12 @@ from cryptography.fernet import InvalidToken
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from apps.accounts.principal import Principal
-from apps.core.errors import ApiError, Conflict, Forbidden, Invalid, plain_error
-from apps.core.views import ApiViewSet
+from apps.core.errors import ApiError, Conflict, Invalid, plain_error
 from apps.idempotency import claims
 from apps.idempotency.models import LEASE, KeyedRequest
 from apps.idempotency.replays import is_temporary, seal_of
 from apps.teams.models import Team
-from tests.api import plain_client
+from tests.api import Api, plain_client
 from tests.idempotency.test_keys import ACME, KEY, pass_time, replayed
 
 DIGEST, PERSON, BODY = "d" * 64, "a" * 64, "b" * 64
@@ -83,11 +81,10 @@ class Refused(ApiError):
         self.status = status
 
 
-def test_a_credential_that_only_reads_gets_no_kept_answer(alice):
-    view = ApiViewSet()
-    view.principal = Principal(alice, read_only=True)
-    with pytest.raises(Forbidden, match="read-only"):
-        view.check_again({})
+def test_a_token_that_only_reads_gets_no_kept_answer(api, make, alice):
+    api(alice).post_once(KEY, "/teams", **ACME).gives(201)
+    reading = Api(make.scoped_token(alice, permission="read"))
+    reading.post_once(KEY, "/teams", **ACME).fails(403, "token_scope")
 
 
 def broken_at(beginning, error):

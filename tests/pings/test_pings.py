@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apps.accounts.principal import Principal
-from apps.core.access import Level
+from apps.core.access import Permission
 from apps.core.errors import ApiError
 from apps.events import actions
 from apps.events.models import Ping
@@ -95,7 +95,7 @@ def test_a_repository_that_is_hidden_hides_its_pings(api, make, alice, carol):
 
 
 def test_a_credential_that_only_reads_marks_nothing(thread, bob):
-    reading = Principal(bob, ceiling=Level.READ, read_only=True)
+    reading = Principal(bob, permission=Permission.READ)
     ping = Ping.objects.get(user=bob)
     for call in (
         lambda: actions.read_ping(principal=reading, ping=ping),
@@ -103,7 +103,7 @@ def test_a_credential_that_only_reads_marks_nothing(thread, bob):
     ):
         with pytest.raises(ApiError) as refused:
             call()
-        assert refused.value.code == "role_required"
+        assert refused.value.code == "token_scope"
     actions.read_ping(principal=principal_of(bob), ping=ping)
 
 

@@ -14,7 +14,7 @@ from django.db.backends.sqlite3 import base, schema
 
 HARMLESS = re.compile(
     r"SELECT |PRAGMA |SAVEPOINT |RELEASE |CREATE (?:TABLE|INDEX|UNIQUE INDEX) |DROP INDEX "
-    r'|ALTER TABLE "\w+" ADD COLUMN (?!.* DEFAULT )|INSERT INTO "django_migrations" ',
+    r'|ALTER TABLE "\w+" ADD COLUMN (?!.* DEFAULT .* REFERENCES )|INSERT INTO "django_migrations" ',
     re.DOTALL,
 )
 """Beginnings of statements that leave every foreign key as valid as it was."""

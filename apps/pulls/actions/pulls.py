@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.changes import given, set_changed
 from apps.core.locks import lock
 from apps.core.rendered import rendered, rendered_for_edit, set_html
@@ -279,8 +279,10 @@ def delete_review(*, access: RepoAccess, review: Review) -> None:
     """Delete a review, as its author or as owner. 403 `not_creator`. Locks pull and review."""
     access.require_change(Level.READ)
     _lock_review(access, review)
-    if access.level < Level.OWNER:
+    if access.granted < Level.OWNER:
         rules.check_reviewer(review, access.user)
+    elif review.created_by_id != access.user.pk:
+        access.check_permission(Permission.ADMIN)
     forget_uses([review.uuid])
     review.delete()
     record(Kind.REVIEW_DELETED, actor=access.user, about=review, data={"status": review.status})

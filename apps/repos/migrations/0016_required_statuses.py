@@ -2,6 +2,8 @@
 
 from django.db import migrations, models
 
+from apps.core.sqlite3.operations import AddColumn
+
 
 class Migration(migrations.Migration):
 
@@ -10,12 +12,12 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AddField(
+        AddColumn(
             model_name='protection',
             name='required_statuses',
             field=models.JSONField(db_default=[], default=list),
         ),
-        migrations.AddField(
+        AddColumn(
             model_name='protection',
             name='status_reporters',
             field=models.JSONField(db_default=[], default=list),

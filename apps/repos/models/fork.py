@@ -50,6 +50,8 @@ class ForkQuerySet(models.QuerySet["Fork"]):
         if principal.sees_all:
             return forks
         readable = Repo.objects.visible_to(principal).values("pk")
+        if principal.is_limited:
+            return forks.filter(repo__in=readable)
         return forks.filter(Q(repo__in=readable) | Q(created_by=principal.person_id))
 
     def of_owner(self, **owner: Any) -> Fork | None:

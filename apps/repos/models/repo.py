@@ -55,12 +55,10 @@ RANK: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.INTERNAL: 1, Visibilit
 
 
 def ways_to_read(principal: Principal) -> list[Q]:
-    """Conditions for repositories that are not deleted; the principal may read those that fulfil
-    any of them.
+    """Conditions for repositories that are not deleted; the person may read those that fulfil any
+    of them. Call it with `covered_by`, to which their credential may limit them.
     """
-    if not principal.reads:
-        return []
-    if principal.sees_all:
+    if principal.is_of_staff:
         return [Q()]
     readable = [Visibility.PUBLIC, *([Visibility.INTERNAL] if principal.is_signed_in else [])]
     by_visibility = Q(visibility__in=readable) & ~Q(owner_team__is_active=False)
@@ -69,6 +67,11 @@ def ways_to_read(principal: Principal) -> list[Q]:
         return [by_visibility]
     own_teams = Team.objects.filter(members__user=own).values("pk")
     return [Q(owner_user=own), Q(owner_team__in=own_teams), by_visibility]
+
+
+def covered_by(principal: Principal) -> Q:
+    """The condition for repositories for which the credential is valid."""
+    return Q() if principal.repo_ids is None else Q(pk__in=principal.repo_ids)
 
 
 class RepoRow(NamedTuple):
@@ -149,8 +152,8 @@ class RepoQuerySet(models.QuerySet["Repo"]):
 
     def visible_to(self, principal: Principal) -> RepoQuerySet:
         """Repositories that the principal may read. `access.level_on` is the rule for one."""
-        ways = ways_to_read(principal)
-        return self.filter(reduce(or_, ways), NOT_GONE) if ways else self.none()
+        readable = reduce(or_, ways_to_read(principal))
+        return self.filter(readable, covered_by(principal), NOT_GONE)
 
     def where_readable(self, principal: Principal, path: str) -> Q:
         """The condition for rows of another table whose repository, at this query path, is
@@ -168,9 +171,9 @@ class RepoQuerySet(models.QuerySet["Repo"]):
         cannot. Repositories that fulfil two conditions count twice, so that at most `most` rows are
         read.
         """
-        present = self.filter(NOT_GONE).values_list("pk", flat=True)
+        present = self.filter(NOT_GONE, covered_by(principal)).values_list("pk", flat=True)
         ways = [present.filter(way) for way in ways_to_read(principal)]
-        ids = list(ways[0].union(*ways[1:], all=True)[: most + 1]) if ways else []
+        ids = list(ways[0].union(*ways[1:], all=True)[: most + 1])
         return None if len(ids) > most else list(dict.fromkeys(ids))
 
     def taken(self, slugs: list[str]) -> set[str]:
@@ -179,6 +182,19 @@ class RepoQuerySet(models.QuerySet["Repo"]):
     def rows(self) -> models.QuerySet[Any, Any]:
         """Light rows for lists, like `RepoRow`."""
         return self.values_list(*RepoRow._fields, named=True)
+
+    def by_path(self, paths: Iterable[str]) -> dict[str, Repo]:
+        """The repositories with one of these paths in lower case, by path; one query."""
+        condition = Q()
+        for path in paths:
+            owner, _, slug = path.rpartition("/")
+            kind, _, name = owner.partition("/")
+            key = "owner_team__slug" if kind == "teams" else "owner_user__username_key"
+            condition |= Q(slug=slug, **{key: name})
+        if not condition:
+            return {}
+        rows = self.filter(condition).select_related("owner_team", "owner_user")
+        return {repo.path.lower(): repo for repo in rows}
 
     def paths(self) -> dict[int, str]:
         return {row[0]: RepoPath(*row).path for row in self.values_list(*RepoPath.columns())}

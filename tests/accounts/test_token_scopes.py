@@ -1,0 +1,223 @@
+"""The permission of a token, and the repositories to which it is limited."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.accounts.authentication import principal_of
+from apps.accounts.models import ApiToken
+from apps.core.access import Permission
+from apps.core.operation import Operation
+from apps.repos.actions import update_repo
+from apps.repos.models import Repo
+from tests.api import Api
+from tests.principals import access_of
+from tests.routes import routed
+
+REPO = "/teams/acme/repos/api"
+LIMITED = {"is_limited": True}
+
+
+@pytest.fixture
+def other(make, acme, alice):
+    return make.repo(acme, "other", by=alice)
+
+
+@pytest.fixture
+def limited(make, alice, team_repo):
+    """A client of alice's token with all permissions on one repository."""
+    return Api(make.scoped_token(alice, team_repo))
+
+
+def test_a_token_has_all_rights_of_its_owner_unless_told_otherwise(api, alice, team_repo):
+    made = api(alice).post("/api-tokens", name="laptop").gives(201)
+    assert (made["permission"], made["repo_paths"], made["repo_uuids"]) == ("admin", None, None)
+    null = api(alice).post("/api-tokens", name="laptop", repo_paths=None).gives(201)
+    assert null["repo_paths"] is None
+
+
+def test_a_record_says_what_the_token_may_do(api, alice, team_repo):
+    scope = {"permission": "read", "repo_paths": ["Teams/ACME/Api", "teams/acme/api"]}
+    made = api(alice).post("/api-tokens", name="deploy", **scope).gives(201)
+    text = made.pop("token")
+    assert (made["permission"], made["repo_paths"]) == ("read", ["teams/acme/api"])
+    assert made["repo_uuids"] == [str(team_repo.uuid)]
+    used = Api(text).get("/api-tokens/self").gives()
+    assert {**used, "last_used_at": None} == made
+    assert used in api(alice).get("/api-tokens").gives()["results"]
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        {"permission": "owner"},
+        {"permission": None},
+        {"repo_paths": []},
+        {"repo_paths": "teams/acme/api"},
+        {"repo_paths": ["acme/api"]},
+        {"repo_paths": ["teams/acme/api"] * 51},
+    ],
+    ids=str,
+)
+def test_an_invalid_scope_is_refused(api, alice, team_repo, scope):
+    api(alice).post("/api-tokens", name="x", **scope).fails(422, "validation_failed")
+
+
+def test_a_token_is_limited_to_what_its_owner_may_read(api, alice, carol, sam, team_repo, events):
+    with events():
+        for path in ("teams/acme/api", "teams/acme/missing"):
+            detail = api(carol).post("/api-tokens", name="x", repo_paths=[path])
+            assert path in detail.fails(422, "validation_failed")
+            for_carol = {"username": "carol", "repo_paths": [path]}
+            api(sam).post("/api-tokens", name="x", **for_carol).fails(422, "validation_failed")
+    Repo.objects.filter(pk=team_repo.pk).update(visibility="public")
+    api(carol).post("/api-tokens", name="x", repo_paths=["teams/acme/api"]).gives(201)
+
+
+def test_every_change_says_which_permission_it_needs():
+    """A change below the level ADMIN has to state it, because it does not follow from the level."""
+    unstated = [
+        str(one)
+        for one in routed()
+        if one.method != "GET"
+        and one.operation.permission is None
+        and Permission.for_level(one.operation.level) is not Permission.ADMIN
+    ]
+    assert unstated == []
+
+
+def test_a_change_that_says_nothing_needs_all_rights():
+    silent = Operation(level=Permission.READ.ceiling)
+    assert silent.token_permission("POST") is Permission.ADMIN
+    assert silent.token_permission("HEAD") is Permission.READ
+
+
+def test_a_lower_permission_is_refused_and_named(make, alice, team_repo, events):
+    reading, writing = (Api(make.scoped_token(alice, permission=one)) for one in ("read", "write"))
+    thread = {"title": "Slow", "kind": "issue", "body": "Pushes are slow."}
+    with events():
+        detail = reading.post(f"{REPO}/threads", **thread).fails(403, "token_scope")
+        assert "a token with write permission; this one has read" in detail
+        detail = writing.post(f"{REPO}/protections", branch="main").fails(403, "token_scope")
+        assert "a token with admin permission; this one has write" in detail
+    writing.post(f"{REPO}/threads", **thread).gives(201)
+    reading.get(f"{REPO}/threads/1").gives()
+
+
+def test_a_role_that_is_too_low_is_refused_before_the_token(make, carol, bob, team_repo):
+    """A token with more rights would not help."""
+    for person, code in ((carol, "forbidden"), (bob, "role_required")):
+        reading = Api(make.scoped_token(person, permission="read"))
+        reading.post(f"{REPO}/protections", branch="main").fails(403, code)
+        reading.get("/rate-limits").fails(403, "staff_required")
+
+
+def test_a_limited_token_is_valid_for_its_repositories_alone(limited, other):
+    limited.get(REPO).gives()
+    limited.put(REPO, name="Renamed", slug="api").gives()
+    detail = limited.get("/teams/acme/repos/other").fails(403, "token_scope")
+    assert "read permission that is not limited to other repositories" in detail
+    limited.get("/teams/acme/repos/missing").fails(404, "not_found")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api-tokens",
+        "/users",
+        "/users/alice",
+        "/users/alice/activity",
+        "/users/self/export",
+        "/users/alice/repos",
+        "/teams",
+        "/teams/acme",
+        "/teams/acme/members",
+        "/teams/acme/repos",
+        "/teams/acme/check-repo-slug?slug=other",
+        "/suggest-users?name=al&team_slug=acme",
+        "/threads",
+        "/pulls",
+        "/pings",
+        "/site-settings",
+        "/events?scope=self",
+        "/events?scope=inbox",
+        "/events?scope=user:alice",
+        "/events?scope=team:acme",
+        "/events?scope=repo:teams/acme/other",
+        "/events?scope=repo:teams/acme/api&scope=repo:teams/acme/other",
+    ],
+)
+def test_a_limited_token_reads_nothing_outside_its_repositories(limited, other, path):
+    limited.get(path).fails(403, "token_scope")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api-tokens/self",
+        "/users/self",
+        "/openapi.json",
+        "/check-username?username=fresh",
+        "/check-team-slug?slug=fresh",
+        "/suggest-users?name=al",
+        "/events?scope=repo:teams/acme/api",
+    ],
+)
+def test_a_limited_token_reads_itself_and_what_is_open(limited, path):
+    assert limited.client.get(f"/api/v1{path}", headers=limited.headers).status_code == 200
+
+
+def test_a_limited_token_makes_and_changes_no_token(limited, alice):
+    own = alice.tokens.get(**LIMITED)
+    limited.post("/api-tokens", name="more").fails(403, "token_scope")
+    limited.delete(f"/api-tokens/{own.uuid}").fails(403, "token_scope")
+    limited.put(f"/api-tokens/{own.uuid}/revoke").fails(403, "token_scope")
+    limited.get(f"/api-tokens/{own.uuid}").fails(403, "token_scope")
+
+
+def test_staff_has_its_powers_only_with_all_rights(make, sam, team_repo):
+    """It reads what it may read, but it manages nothing."""
+    for token in (
+        make.scoped_token(sam, permission="write"),
+        make.scoped_token(sam, team_repo),
+    ):
+        Api(token).get("/rate-limits").fails(403, "token_scope")
+        Api(token).get("/signup-invites").fails(403, "token_scope")
+        Api(token).get("/events?scope=site").fails(403, "token_scope")
+        Api(token).get(REPO).gives()
+
+
+def test_a_limited_token_follows_its_repository(api, make, alice, acme, team_repo, limited):
+    by = access_of(alice, team_repo)
+    update_repo(access=by, name="Renamed", slug="renamed")
+    limited.get("/teams/acme/repos/renamed").gives()
+    assert limited.get("/api-tokens/self").gives()["repo_paths"] == ["teams/acme/renamed"]
+    make.repo(acme, "api", by=alice)
+    limited.get(REPO).fails(403, "token_scope")
+
+
+def test_a_token_whose_repositories_are_gone_may_do_nothing(limited, alice, team_repo, other):
+    limited.delete(f"{REPO}?confirm=acme/api").gives(202)
+    assert limited.get("/api-tokens/self").gives()["repo_paths"] == []
+    limited.get("/teams/acme/repos/other").fails(403, "token_scope")
+    alice.tokens.get(**LIMITED).repos.clear()
+    limited.get("/teams/acme/repos/other").fails(403, "token_scope")
+
+
+def test_a_token_has_no_more_than_its_owner_has_now(make, bob, acme, team_repo):
+    token = Api(make.scoped_token(bob, team_repo, permission="write"))
+    token.get(REPO).gives()
+    acme.members.filter(user=bob).delete()
+    token.get(REPO).fails(403, "forbidden")
+    assert token.get("/api-tokens/self").gives()["repo_paths"] == []
+
+
+def test_a_token_with_its_scope_is_read_by_one_statement(
+    make, alice, team_repo, other, django_assert_num_queries
+):
+    text = make.scoped_token(alice, team_repo, other, permission="write")
+    ApiToken.objects.update(last_used_at=alice.tokens.latest("created_at").created_at)
+    with django_assert_num_queries(1):
+        principal = principal_of(text)
+    assert principal.permission is Permission.WRITE
+    assert principal.repo_ids == frozenset({team_repo.pk, other.pk})
