@@ -15,6 +15,7 @@ register_converters()
 from apps.repos.http import views as git_http  # noqa: E402
 from apps.web import errors  # noqa: E402
 from config import api  # noqa: E402
+from config.moving.pages import export_account  # noqa: E402
 from config.overview import overview  # noqa: E402
 
 GIT = {
@@ -30,6 +31,7 @@ urlpatterns = [
     ),
     path("api/v1/", include(api.urlpatterns)),
     path("favicon.ico", RedirectView.as_view(url=static("guildhall.svg")), name="favicon"),
+    path("settings/export", export_account, name="export-account"),
     path("", include("apps.web.routes")),
     path("admin/overview/", admin.site.admin_view(overview), name="overview"),
     path("admin/", admin.site.urls),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from tempfile import TemporaryFile
 
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from apps.accounts.principal import Principal
@@ -35,10 +36,17 @@ class PersonExportViewSet(ApiViewSet):
         beside it. Reviews lack the fields that depend on the rest of their pull. Texts in
         repositories that the caller may not read any more are left out.
         """
-        with ExitStack() as opened:
-            file = opened.enter_context(TemporaryFile())
-            # The file is complete before the first byte is sent, so that no client gets a part.
-            with heavy_slots.slot(caller_of(self.http_request, self.principal)):
-                write_person(self.principal, self.base_url, file)
-            opened.pop_all()
-        return text_response(self.http_request, self.principal, file, JSON_LINES)
+        return person_response(self.http_request, self.principal, self.base_url)
+
+
+def person_response(request: HttpRequest, principal: Principal, base: str) -> HttpResponseBase:
+    """The data of the principal. 503 without a slot for heavy reads, 429 without one for transfers.
+
+    The file is complete before the first byte is sent, so that no client gets a part.
+    """
+    with ExitStack() as opened:
+        file = opened.enter_context(TemporaryFile())
+        with heavy_slots.slot(caller_of(request, principal)):
+            write_person(principal, base, file)
+        opened.pop_all()
+    return text_response(request, principal, file, JSON_LINES)

@@ -124,7 +124,8 @@ FOR_ADA += [f"{REPO}/threads/1/replies/9/{act}" for act in ("reply", "edit", "de
 FOR_ADA += [f"{REPO}/pulls/new", f"{REPO}/pulls/2/edit", f"/teams/{'t' * 64}"]
 FOR_ADA += [f"/teams/{'t' * 64}/~members", f"/teams/{'t' * 64}/~members/Ada0/remove"]
 FOR_ADA += [f"/teams/{'t' * 64}/~settings", f"/teams/{'t' * 64}/~settings/active"]
-FOR_ADA += ["/settings/delete", f"/teams/{'t' * 64}/~settings/delete", f"{REPO}/settings/delete"]
+FOR_ADA += ["/settings/export", "/settings/delete"]
+FOR_ADA += [f"/teams/{'t' * 64}/~settings/delete", f"{REPO}/settings/delete"]
 FOR_ADA += [f"{REPO}/settings", f"{REPO}/settings/protections"]
 FOR_ADA += [
     f"{REPO}/settings/protections/{{protection}}{below}"
