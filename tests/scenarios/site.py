@@ -219,8 +219,12 @@ def children_of(pid: int) -> list[int]:
 
 
 def stays(pid: int) -> bool:
+    """Whether this child is kept for further work: a git, or the process of the lexers, of which
+    each server process has at most one.
+    """
     with suppress(FileNotFoundError, ProcessLookupError):
-        return STAYS in Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        return STAYS in line or "lexer_process.py" in line
     return False
 
 
