@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from rest_framework.routers import Route, SimpleRouter
 
-from apps.accounts.views import CheckUsernameViewSet, InviteViewSet, TokenViewSet, UserViewSet
+from apps.accounts.views import (
+    CheckUsernameViewSet,
+    InviteViewSet,
+    SessionViewSet,
+    TokenViewSet,
+    UserViewSet,
+)
 from apps.browse.views import (
     ArchiveViewSet,
     BlameViewSet,
@@ -54,6 +60,21 @@ from config.moving.views import PersonExportViewSet
 from config.views import DocumentViewSet
 
 
+class ListRouter(SimpleRouter):
+    """Routes resources that are lists. The deletion of a whole list is `delete_all`."""
+
+    routes = [
+        Route(
+            url=r"^{prefix}{trailing_slash}$",
+            mapping={"get": "list", "post": "create", "delete": "delete_all"},
+            name="{basename}-list",
+            detail=False,
+            initkwargs={"suffix": "List"},
+        ),
+        *SimpleRouter.routes[1:],
+    ]
+
+
 class SingletonRouter(SimpleRouter):
     """Routes resources that exist once: no list, and no key in the path."""
 
@@ -68,7 +89,7 @@ class SingletonRouter(SimpleRouter):
     ]
 
 
-router = SimpleRouter(trailing_slash=False, use_regex_path=False)
+router = ListRouter(trailing_slash=False, use_regex_path=False)
 singletons = SingletonRouter(trailing_slash=False, use_regex_path=False)
 
 
@@ -87,6 +108,8 @@ route("api-tokens", TokenViewSet)
 route("signup-invites", InviteViewSet)
 route("users", UserViewSet)
 route_singleton("users/self/export", PersonExportViewSet)
+route("users/self/sessions", SessionViewSet)
+route("users/<username:username>/sessions", SessionViewSet)
 route_singleton("check-username", CheckUsernameViewSet)
 route_singleton("check-team-slug", CheckTeamSlugViewSet)
 route_singleton("suggest-users", SuggestUsersViewSet)

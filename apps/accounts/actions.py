@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from django.contrib.auth.hashers import make_password
+from django.contrib.sessions.models import Session
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
@@ -12,6 +13,7 @@ from apps.accounts import rules
 from apps.accounts.models import (
     PREFIX_LENGTH,
     ApiToken,
+    BrowserSession,
     Deletion,
     Invite,
     InviteStatus,
@@ -27,6 +29,7 @@ from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid, NotFound
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
+from apps.events import wake
 from apps.events.kinds import Kind
 from apps.events.record import Deleted, record
 from apps.site.models import SiteSettings
@@ -173,7 +176,7 @@ def change_password(*, principal: Principal, user: User, password: str) -> None:
             raise Conflict("invalid_transition", "The account has been changed in the meantime.")
         changes = ChangeReport(user, *PUBLIC)
         user.password = hashed
-        user.save(update_fields=["password", *_end_proofs(user)])
+        user.save(update_fields=["password", *_end_proofs(user), *_end_sessions(user)])
         record(Kind.USER_UPDATED, actor=principal.user, about=user, data=changes.data(["password"]))
 
 
@@ -192,8 +195,7 @@ def deactivate_user(*, principal: Principal, user: User) -> None:
     if not user.is_active:
         return
     user.is_active = False
-    user.deactivations += 1
-    user.save(update_fields=["is_active", "deactivations", *_end_proofs(user)])
+    user.save(update_fields=["is_active", *_end_sessions(user), *_end_proofs(user)])
     record(Kind.USER_DEACTIVATED, actor=actor, about=user)
 
 
@@ -232,8 +234,8 @@ def delete_user(*, principal: Principal, user: User, confirm: str) -> Deletion:
     user.tokens.filter(revoked_at=None).update(revoked_at=now)
     user.invites.filter(accepted_at=None, deleted_at=None).update(deleted_at=now)
     user.deletion, user.is_active = deletion, False
-    user.deactivations += 1
-    user.save(update_fields=["deletion", "is_active", "deactivations", *_end_proofs(user)])
+    ended = [*_end_sessions(user), *_end_proofs(user)]
+    user.save(update_fields=["deletion", "is_active", *ended])
     about, data = Deleted(user, user.event_keys()), deletion.event_data()
     record(Kind.USER_DELETED, actor=actor, about=about, data=data)
     return deletion
@@ -278,6 +280,49 @@ def _end_proofs(user: User) -> list[str]:
     """
     user.credentials_version += 1
     return ["credentials_version"]
+
+
+@transaction.atomic
+def end_session(*, principal: Principal, session: BrowserSession) -> None:
+    """Sign a browser out, one's own or as staff. Its live streams close.
+
+    If it has ended already, nothing changes and no event is recorded. Locks the person.
+    Errors: 401, 403 `staff_required`.
+    """
+    user = session.user
+    principal.check_may_change()
+    principal.check_self_or_staff(user.pk, "sessions")
+    lock(user)
+    changes = ChangeReport(user, *PUBLIC)
+    ended, _ = Session.objects.filter(pk=session.session_id).delete()
+    if ended:
+        wake.notify_on_commit(user.pk)
+        record(Kind.USER_UPDATED, actor=principal.user, about=user, data=changes.data(["sessions"]))
+
+
+@transaction.atomic
+def end_sessions(*, principal: Principal, user: User) -> None:
+    """Sign a person out of every browser, oneself or as staff. Their live streams on pages close.
+
+    Tokens stay. Locks the person. Errors: 401, 403 `staff_required`.
+    """
+    principal.check_may_change()
+    principal.check_self_or_staff(user.pk, "sessions")
+    lock(user)
+    changes = ChangeReport(user, *PUBLIC)
+    user.save(update_fields=_end_sessions(user))
+    record(Kind.USER_UPDATED, actor=principal.user, about=user, data=changes.data(["sessions"]))
+
+
+def _end_sessions(user: User) -> list[str]:
+    """End all sessions of the person; return the fields that the caller saves.
+
+    The caller has locked the person. Sessions without a row end too, by `deactivations`.
+    """
+    Session.objects.filter(browser__user=user).delete()
+    wake.notify_on_commit(user.pk)
+    user.deactivations += 1
+    return ["deactivations"]
 
 
 def _check_staff_remains(user: User) -> None:

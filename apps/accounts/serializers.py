@@ -12,6 +12,7 @@ from apps.accounts.models import (
     DISPLAY_NAME_MAX,
     EMAIL_MAX,
     ApiToken,
+    BrowserSession,
     Deletion,
     Invite,
     InviteStatus,
@@ -124,6 +125,29 @@ def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
     if viewer.is_staff or viewer.pk == user.pk:
         record["email"] = user.email
     return record
+
+
+class SessionRecord(RecordSerializer):
+    uuid = serializers.UUIDField()
+    device = serializers.CharField()
+    user_agent = serializers.CharField()
+    address = serializers.CharField()
+    created_at = TimestampField()
+    last_seen_at = TimestampField()
+    expires_at = TimestampField()
+
+
+def session_record(session: BrowserSession) -> dict[str, Any]:
+    """The record of a session, whose `session` is loaded. It never has the key of the session."""
+    return {
+        "uuid": session.uuid,
+        "device": session.device,
+        "user_agent": session.user_agent,
+        "address": session.address,
+        "created_at": session.created_at,
+        "last_seen_at": session.last_seen_at,
+        "expires_at": session.session.expire_date,
+    }
 
 
 class ConfirmQuery(QuerySerializer):

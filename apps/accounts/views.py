@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from apps.accounts import actions, queries
 from apps.accounts.filters import InviteFilterSet, TokenFilterSet, UserFilterSet
-from apps.accounts.models import NOT_GONE, ApiToken, Invite, User
+from apps.accounts.models import NOT_GONE, ApiToken, BrowserSession, Invite, User
 from apps.accounts.principal import Principal
 from apps.accounts.rules import named_user
 from apps.accounts.serializers import (
@@ -20,12 +20,14 @@ from apps.accounts.serializers import (
     DeletionRecord,
     InviteRecord,
     NewTokenRecord,
+    SessionRecord,
     TokenRecord,
     UpdateInvite,
     UpdateSelf,
     UserRecord,
     deletion_record,
     invite_record,
+    session_record,
     token_record,
     user_record,
 )
@@ -216,6 +218,56 @@ class UserViewSet(ApiViewSet):
         """Count a person's events of the last 90 days that the caller may read."""
         subject = {"kind": "user", "username": self.user.username}
         return activity_record(subject, Key("actor_id", self.user.pk), self.principal)
+
+
+class OfUser(ApiViewSet):
+    """A resource of one person, for themself and for staff. Without a username in the path, the
+    person is the caller.
+    """
+
+    noun: str
+    """Names the resource in a refusal, in the plural."""
+    schema_tags = ["users"]
+    principal: Principal
+    user: User
+
+    def load_objects(self) -> None:
+        self.user = self.principal.user
+        if "username" in self.kwargs:
+            people = User.objects.filter(NOT_GONE)
+            self.user = get_or_missing(people, "user", username_key=self.kwargs["username"])
+            self.principal.check_self_or_staff(self.user.pk, self.noun)
+
+
+class SessionViewSet(OfUser):
+    """/users/self/sessions, /users/{username}/sessions"""
+
+    noun = "sessions"
+    queryset = BrowserSession.objects.all()
+    lookup_url_kwarg = "uuid"
+    lookup_value_converter = "uid"
+    session: BrowserSession
+
+    def load_objects(self) -> None:
+        super().load_objects()
+        if "uuid" in self.kwargs:
+            sessions = queries.list_sessions(self.user)
+            self.session = get_or_missing(sessions, "session", uuid=self.kwargs["uuid"])
+
+    @operation(Level.NONE, response=SessionRecord, errors=("staff_required",))
+    def list(self) -> Response:
+        """List the browsers in which a person is signed in, last used first."""
+        return self.page_of(queries.list_sessions(self.user), session_record)
+
+    @operation(Level.NONE, status=204, errors=("staff_required",))
+    def destroy(self) -> None:
+        """Sign a browser out. Its live streams close."""
+        actions.end_session(principal=self.principal, session=self.session)
+
+    @operation(Level.NONE, status=204, errors=("staff_required",))
+    def delete_all(self) -> None:
+        """Sign a person out of every browser. Their live streams on pages close. Tokens stay."""
+        actions.end_sessions(principal=self.principal, user=self.user)
 
 
 class CheckUsernameViewSet(ApiViewSet):

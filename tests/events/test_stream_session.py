@@ -110,3 +110,18 @@ def test_a_stream_ends_when_its_reader_may_read_no_more(server, visitor, name, f
         assert stream.kinds(1) == ["repo-updated"]
         alice.delete(f"{followed.path}/members/{name}").gives(204)
         assert stream.next() is None
+
+
+def test_a_stream_ends_with_a_session_that_the_api_ends(server, visitor, name):
+    """At once, although the browser asks for nothing; the stream of a token goes on."""
+    api = server.api(name)
+    for path in ("/users/self/sessions/{uuid}", f"/users/{name}/sessions"):
+        client = signed_in(server, name)
+        sessions = api.get("/users/self/sessions").gives()["results"]
+        with (
+            opened(server, "", "scope=self", Cookie=cookie_of(client), **SAME_ORIGIN) as ending,
+            opened(server, name, "scope=self") as going_on,
+        ):
+            api.delete(path.format(uuid=sessions[0]["uuid"])).gives(204)
+            assert ending.next() is None
+            assert going_on.kinds(1) == ["user-updated"]
