@@ -8,6 +8,7 @@ from apps.accounts.views import (
     CheckUsernameViewSet,
     InviteViewSet,
     SessionViewSet,
+    TokensOfUserViewSet,
     TokenViewSet,
     UserViewSet,
 )
@@ -46,7 +47,13 @@ from apps.repos.views import (
     RepoViewSet,
 )
 from apps.site.views import RateLimitViewSet, SiteSettingsViewSet
-from apps.teams.views import CheckTeamSlugViewSet, MemberViewSet, SuggestUsersViewSet, TeamViewSet
+from apps.teams.views import (
+    CheckTeamSlugViewSet,
+    MemberViewSet,
+    SuggestUsersViewSet,
+    TeamsOfUserViewSet,
+    TeamViewSet,
+)
 from apps.threads.views import (
     CrossRepoThreadViewSet,
     ParticipantViewSet,
@@ -110,6 +117,8 @@ route("users", UserViewSet)
 route_singleton("users/self/export", PersonExportViewSet)
 route("users/self/sessions", SessionViewSet)
 route("users/<username:username>/sessions", SessionViewSet)
+route("users/<username:username>/tokens", TokensOfUserViewSet)
+route("users/<username:username>/teams", TeamsOfUserViewSet)
 route_singleton("check-username", CheckUsernameViewSet)
 route_singleton("check-team-slug", CheckTeamSlugViewSet)
 route_singleton("suggest-users", SuggestUsersViewSet)

@@ -121,7 +121,7 @@ def update_user(
     if is_staff is not None:
         principal.check_staff()
     if is_staff is False:
-        _check_staff_remains(user)
+        rules.check_staff_remains(user)
     rules.check_email(email or "")
     address = None if email is None else User.objects.normalize_email(email)
     lock(user)
@@ -190,7 +190,7 @@ def deactivate_user(*, principal: Principal, user: User) -> None:
     """
     principal.check_staff()
     actor = principal.user
-    _check_staff_remains(user)
+    rules.check_staff_remains(user)
     lock(user)
     if not user.is_active:
         return
@@ -213,6 +213,25 @@ def reactivate_user(*, principal: Principal, user: User) -> None:
 
 
 @transaction.atomic
+def set_account(
+    *,
+    principal: Principal,
+    user: User,
+    is_active: bool | None = None,
+    is_staff: bool | None = None,
+) -> None:
+    """Deactivate an account or open it again, and give or take the rights of staff, as staff.
+
+    Arguments that are None change nothing. Locks and errors as in `update_user`, `deactivate_user`
+    and `reactivate_user`: either all of it happens, or nothing.
+    """
+    principal.check_staff()
+    update_user(principal=principal, user=user, is_staff=is_staff)
+    if is_active is not None:
+        (reactivate_user if is_active else deactivate_user)(principal=principal, user=user)
+
+
+@transaction.atomic
 def delete_user(*, principal: Principal, user: User, confirm: str) -> Deletion:
     """Delete an account with its repositories, one's own or as staff; `confirm` is its username.
 
@@ -225,7 +244,7 @@ def delete_user(*, principal: Principal, user: User, confirm: str) -> Deletion:
     principal.check_self_or_staff(user.pk, "account")
     actor = principal.user
     check_confirmed(user.username, confirm)
-    _check_staff_remains(user)
+    rules.check_staff_remains(user)
     rules.check_owns_no_team_alone(user)
     lock(user)
     deletion = Deletion.begin(user.path, actor)
@@ -323,16 +342,6 @@ def _end_sessions(user: User) -> list[str]:
     wake.notify_on_commit(user.pk)
     user.deactivations += 1
     return ["deactivations"]
-
-
-def _check_staff_remains(user: User) -> None:
-    """409 for the last active member of staff. Locks all active staff, in a fixed order."""
-    staff = User.objects.select_for_update(no_key=True).filter(is_staff=True, is_active=True)
-    if [person.pk for person in staff.order_by("pk")] == [user.pk]:
-        raise Conflict(
-            "invalid_transition",
-            f"{user} is the last active member of staff. Make somebody else staff first.",
-        )
 
 
 def _new(username: str, email: str, password: str | None) -> User:

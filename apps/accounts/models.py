@@ -16,6 +16,7 @@ from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
 from django.db import OperationalError, models
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
@@ -117,6 +118,10 @@ class Theme(StrEnum):
     DARK = "dark"
 
 
+SEEN_AT = Coalesce("last_seen_at", "last_login")
+"""The column `last_seen_at`; the last sign-in for people not seen since it was added."""
+
+
 class UserQuerySet(models.QuerySet["User"]):
     def visible_to(self, principal: Principal) -> UserQuerySet:
         """Signed-in people see everybody, deactivated accounts included, but not deleted ones."""
@@ -130,6 +135,13 @@ class UserQuerySet(models.QuerySet["User"]):
         """People whose username or display name contains this text, ignoring case."""
         key = text.lower()
         return self.filter(Q(username_key__contains=key) | Q(display_name_key__contains=key))
+
+    def seen_since(self, time: dt.datetime) -> UserQuerySet:
+        return self.annotate(seen=SEEN_AT).filter(seen__gte=time)
+
+    def not_seen_since(self, time: dt.datetime) -> UserQuerySet:
+        """People who were not seen after this time. If they never were, their account is older."""
+        return self.annotate(seen=Coalesce(SEEN_AT, "created_at")).filter(seen__lt=time)
 
     def beginning(self, name: str, text: str) -> UserQuerySet:
         """People whose column `name` begins with this text, ignoring case, sorted by it.

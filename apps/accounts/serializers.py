@@ -27,6 +27,7 @@ from apps.core.serializers import (
     RecordSerializer,
     RequestSerializer,
     RuleCharField,
+    StrictBooleanField,
     StrictCharField,
     TimestampField,
 )
@@ -100,6 +101,11 @@ class UpdateSelf(RequestSerializer):
     )
 
 
+class UpdateUser(RequestSerializer):
+    is_active = StrictBooleanField(required=False)
+    is_staff = StrictBooleanField(required=False)
+
+
 class UserRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     username = serializers.CharField()
@@ -108,11 +114,12 @@ class UserRecord(RecordSerializer):
     is_active = serializers.BooleanField()
     is_staff = serializers.BooleanField()
     created_at = TimestampField()
+    last_seen_at = TimestampField(required=False, allow_null=True)
     web_url = serializers.CharField()
 
 
 def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
-    """The record of a person. Only they and staff see the e-mail address."""
+    """The record of a person. Only they and staff see the e-mail address and `last_seen_at`."""
     record = {
         "uuid": user.uuid,
         "username": user.username,
@@ -124,6 +131,7 @@ def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
     }
     if viewer.is_staff or viewer.pk == user.pk:
         record["email"] = user.email
+        record["last_seen_at"] = user.last_seen_at or user.last_login
     return record
 
 

@@ -24,6 +24,7 @@ from apps.accounts.serializers import (
     TokenRecord,
     UpdateInvite,
     UpdateSelf,
+    UpdateUser,
     UserRecord,
     deletion_record,
     invite_record,
@@ -151,7 +152,7 @@ class UserViewSet(ApiViewSet):
             people = User.objects.filter(NOT_GONE)
             self.user = get_or_missing(people, "user", username_key=self.kwargs["username"])
 
-    @operation(Level.NONE, response=UserRecord)
+    @operation(Level.NONE, response=UserRecord, errors=("staff_required",))
     def list(self) -> Response:
         """List the people of this site, by username."""
         viewer, base = self.principal.user, self.base_url
@@ -196,6 +197,12 @@ class UserViewSet(ApiViewSet):
         Staff can restore it until `purge_at`. Then texts, reviews and events stay without a name.
         """
         return self.deleted(self.principal.user)
+
+    @operation(Level.STAFF, request=UpdateUser, response=UserRecord, errors=("invalid_transition",))
+    def update(self) -> dict[str, Any]:
+        """Deactivate an account or open it again, and give or take the rights of staff."""
+        actions.set_account(principal=self.principal, user=self.user, **self.validated_data)
+        return user_record(self.user, self.principal.user, self.base_url)
 
     @operation(
         Level.STAFF,
@@ -268,6 +275,18 @@ class SessionViewSet(OfUser):
     def delete_all(self) -> None:
         """Sign a person out of every browser. Their live streams on pages close. Tokens stay."""
         actions.end_sessions(principal=self.principal, user=self.user)
+
+
+class TokensOfUserViewSet(OfUser):
+    """/users/{username}/tokens"""
+
+    noun = "tokens"
+    queryset = ApiToken.objects.all()
+
+    @operation(Level.NONE, response=TokenRecord, errors=("staff_required",))
+    def list(self) -> Response:
+        """List a person's API tokens, newest first, without their text."""
+        return self.page_of(queries.list_tokens(self.user), token_record)
 
 
 class CheckUsernameViewSet(ApiViewSet):
