@@ -64,6 +64,7 @@ from apps.threads.views import (
 )
 from apps.uploads.views import UploadsOfRepoViewSet, UploadViewSet
 from config.moving.views import PersonExportViewSet
+from config.offboarding.views import OffboardViewSet
 from config.views import DocumentViewSet
 
 
@@ -116,6 +117,7 @@ route("signup-invites", InviteViewSet)
 route("users", UserViewSet)
 route_singleton("users/self/export", PersonExportViewSet)
 route("users/self/sessions", SessionViewSet)
+route_singleton("users/<username:username>/offboard", OffboardViewSet)
 route("users/<username:username>/sessions", SessionViewSet)
 route("users/<username:username>/tokens", TokensOfUserViewSet)
 route("users/<username:username>/teams", TeamsOfUserViewSet)

@@ -15,6 +15,7 @@ register_converters()
 from apps.repos.http import views as git_http  # noqa: E402
 from apps.web import errors  # noqa: E402
 from config import api  # noqa: E402
+from config.offboarding.views import offboard_page  # noqa: E402
 from config.overview import overview  # noqa: E402
 
 GIT = {
@@ -32,6 +33,7 @@ urlpatterns = [
     path("favicon.ico", RedirectView.as_view(url=static("guildhall.svg")), name="favicon"),
     path("", include("apps.web.routes")),
     path("admin/overview/", admin.site.admin_view(overview), name="overview"),
+    path("admin/offboard/<int:pk>/", admin.site.admin_view(offboard_page), name="offboard"),
     path("admin/", admin.site.urls),
 ]
 handler400 = errors.bad_request

@@ -158,8 +158,13 @@ class PermissionCase:
         return create_rate_limit(principal=self.staff, scope="git", **numbers).uuid
 
     def token(self) -> object:
-        by = principal_of(self.author)
-        return create_token(principal=by, owner=self.author, name="another")[0].uuid
+        """The id of another token of the author, who was active when it was created."""
+        people = User.objects.filter(pk=self.author.pk)
+        was_active = people.get().is_active
+        people.update(is_active=True)
+        token, _ = create_token(principal=None, owner=people.get(), name="another")
+        people.update(is_active=was_active)
+        return token.uuid
 
     def session(self) -> object:
         """The id of a session of the person in the path; of `self`, the caller."""

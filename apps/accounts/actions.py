@@ -181,15 +181,17 @@ def change_password(*, principal: Principal, user: User, password: str) -> None:
 
 
 @transaction.atomic
-def deactivate_user(*, principal: Principal, user: User) -> None:
+def deactivate_user(*, principal: Principal | None, user: User) -> None:
     """Close an account: every request of it is answered with 401, and its streams and sessions end.
+    `principal` is None at the command line.
 
     The person's content stays. Their tokens stay too, and work again after a reactivation. Locks
     all active staff, then the person. Errors: 403 `staff_required`, 409 `invalid_transition` for
     the last active member of staff.
     """
-    principal.check_staff()
-    actor = principal.user
+    if principal is not None:
+        principal.check_staff()
+    actor = None if principal is None else principal.user
     rules.check_staff_remains(user)
     lock(user)
     if not user.is_active:
@@ -225,7 +227,10 @@ def set_account(
     Arguments that are None change nothing. Locks and errors as in `update_user`, `deactivate_user`
     and `reactivate_user`: either all of it happens, or nothing.
     """
+    principal.check_may_change()
     principal.check_staff()
+    if is_active is False:
+        rules.check_staff_remains(user)  # first: all lock staff before a single person
     update_user(principal=principal, user=user, is_staff=is_staff)
     if is_active is not None:
         (reactivate_user if is_active else deactivate_user)(principal=principal, user=user)
@@ -236,16 +241,16 @@ def delete_user(*, principal: Principal, user: User, confirm: str) -> Deletion:
     """Delete an account with its repositories, one's own or as staff; `confirm` is its username.
 
     It can do nothing from now on: sessions, streams and links end, tokens are revoked, and its open
-    invites are deleted. Staff can restore it until `purge_at`. Locks all active staff, the teams
-    that the person owns, the person, then the repositories. Errors: 403, 404, 409
+    invites are deleted. Staff can restore it until `purge_at`. Locks the teams that the person
+    owns, all active staff, the person, then the repositories. Errors: 403, 404, 409
     `invalid_transition` for the last active member of staff, 409 `last_owner`, 422.
     """
     principal.check_may_change()
     principal.check_self_or_staff(user.pk, "account")
     actor = principal.user
     check_confirmed(user.username, confirm)
-    rules.check_staff_remains(user)
     rules.check_owns_no_team_alone(user)
+    rules.check_staff_remains(user)
     lock(user)
     deletion = Deletion.begin(user.path, actor)
     user.repos.all().hide(deletion)
@@ -380,6 +385,7 @@ def create_token(
     deactivated account.
     """
     actor = _actor(principal, owner)
+    lock(owner)  # an action that revokes all tokens revokes this one, or it is not created
     if not owner.is_active:
         raise Invalid("validation_failed", f"username: {owner} has been deactivated.")
     text, ends = new_token(), [expires_at, principal and principal.expires_at]
