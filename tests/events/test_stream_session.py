@@ -18,8 +18,14 @@ pytestmark = ON_SERVE
 SAME_ORIGIN: dict[str, Any] = {"Sec_Fetch_Site": "same-origin"}
 MAKE = """
 from apps.accounts.actions import create_user
-for n in range(6):
+for n in range(8):
     create_user(principal=None, username=f"visitor{{n}}", password={password!r})
+"""
+BOSS = """
+from apps.accounts.actions import create_user
+from apps.accounts.models import User
+if not User.objects.filter(username="boss").exists():
+    create_user(principal=None, username="boss", is_staff=True)
 """
 people = count()
 
@@ -125,3 +131,18 @@ def test_a_stream_ends_with_a_session_that_the_api_ends(server, visitor, name):
             api.delete(path.format(uuid=sessions[0]["uuid"])).gives(204)
             assert ending.next() is None
             assert going_on.kinds(1) == ["user-updated"]
+
+
+def test_off_boarding_ends_the_streams_of_sessions_and_tokens(server, visitor, name):
+    server.run(BOSS)
+    server.token(name)  # its event comes before the streams
+    with (
+        opened(server, "", "scope=self", Cookie=cookie_of(visitor), **SAME_ORIGIN) as by_session,
+        opened(server, name, "scope=self") as by_token,
+    ):
+        server.api("boss").put(f"/users/{name}/offboard", confirm=name).gives()
+        assert by_session.next() is None
+        assert by_token.next() is None
+    for said in ({"Cookie": cookie_of(visitor), **SAME_ORIGIN}, {}):
+        with follow(server, "" if said else name, "scope=self", **said) as stream:
+            assert stream.refusal().status == 401
