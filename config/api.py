@@ -7,7 +7,14 @@ from typing import Any
 
 from rest_framework.routers import Route, SimpleRouter
 
-from apps.accounts.views import CheckUsernameViewSet, InviteViewSet, TokenViewSet, UserViewSet
+from apps.accounts.views import (
+    CheckUsernameViewSet,
+    InviteViewSet,
+    SessionViewSet,
+    TokensOfUserViewSet,
+    TokenViewSet,
+    UserViewSet,
+)
 from apps.browse.views import (
     ArchiveViewSet,
     BlameViewSet,
@@ -44,7 +51,13 @@ from apps.repos.views import (
 )
 from apps.site.views import RateLimitViewSet, SiteSettingsViewSet
 from apps.statuses.views import CombinedStatusViewSet, StatusViewSet
-from apps.teams.views import CheckTeamSlugViewSet, MemberViewSet, SuggestUsersViewSet, TeamViewSet
+from apps.teams.views import (
+    CheckTeamSlugViewSet,
+    MemberViewSet,
+    SuggestUsersViewSet,
+    TeamsOfUserViewSet,
+    TeamViewSet,
+)
 from apps.threads.views import (
     CrossRepoThreadViewSet,
     ParticipantViewSet,
@@ -55,6 +68,7 @@ from apps.threads.views import (
 )
 from apps.uploads.views import UploadsOfRepoViewSet, UploadViewSet
 from config.moving.views import PersonExportViewSet
+from config.offboarding.views import OffboardViewSet
 from config.views import DocumentViewSet
 
 
@@ -72,6 +86,21 @@ class PatchRouter(SimpleRouter):
         return bound
 
 
+class ListRouter(PatchRouter):
+    """Routes resources that are lists. The deletion of a whole list is `delete_all`."""
+
+    routes = [
+        Route(
+            url=r"^{prefix}{trailing_slash}$",
+            mapping={"get": "list", "post": "create", "delete": "delete_all"},
+            name="{basename}-list",
+            detail=False,
+            initkwargs={"suffix": "List"},
+        ),
+        *SimpleRouter.routes[1:],
+    ]
+
+
 class SingletonRouter(PatchRouter):
     """Routes resources that exist once: no list, and no key in the path."""
 
@@ -86,7 +115,7 @@ class SingletonRouter(PatchRouter):
     ]
 
 
-router = PatchRouter(trailing_slash=False, use_regex_path=False)
+router = ListRouter(trailing_slash=False, use_regex_path=False)
 singletons = SingletonRouter(trailing_slash=False, use_regex_path=False)
 
 
@@ -105,6 +134,11 @@ route("api-tokens", TokenViewSet)
 route("signup-invites", InviteViewSet)
 route("users", UserViewSet)
 route_singleton("users/self/export", PersonExportViewSet)
+route("users/self/sessions", SessionViewSet)
+route_singleton("users/<username:username>/offboard", OffboardViewSet)
+route("users/<username:username>/sessions", SessionViewSet)
+route("users/<username:username>/tokens", TokensOfUserViewSet)
+route("users/<username:username>/teams", TeamsOfUserViewSet)
 route_singleton("check-username", CheckUsernameViewSet)
 route_singleton("check-team-slug", CheckTeamSlugViewSet)
 route_singleton("suggest-users", SuggestUsersViewSet)

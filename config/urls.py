@@ -16,6 +16,7 @@ from apps.repos.http import views as git_http  # noqa: E402
 from apps.web import errors  # noqa: E402
 from config import api  # noqa: E402
 from config.moving.pages import export_account  # noqa: E402
+from config.offboarding.views import offboard_page  # noqa: E402
 from config.overview import overview  # noqa: E402
 
 GIT = {
@@ -34,6 +35,7 @@ urlpatterns = [
     path("settings/export", export_account, name="export-account"),
     path("", include("apps.web.routes")),
     path("admin/overview/", admin.site.admin_view(overview), name="overview"),
+    path("admin/offboard/<int:pk>/", admin.site.admin_view(offboard_page), name="offboard"),
     path("admin/", admin.site.urls),
 ]
 handler400 = errors.bad_request

@@ -94,7 +94,7 @@ class Source:
     @property
     def is_actions(self) -> bool:
         """Whether it is a module `actions`, or in a package of this name."""
-        return self.within("apps/") and "actions" in self.names[2:]
+        return self.within("apps/", "config/") and "actions" in self.names[2:]
 
 
 def functions(source: Source) -> Iterator[Function]:

@@ -20,7 +20,8 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.actions import create_invite, create_token
-from apps.accounts.models import User
+from apps.accounts.models import BrowserSession, User
+from apps.accounts.sessions import SessionStore
 from apps.events.kinds import PingKind
 from apps.events.models import Event, Ping
 from apps.pulls.models import Pull
@@ -135,7 +136,11 @@ class PermissionCase:
         return self.name if self.cell.case == "oneself" else words[self.cell.case]
 
     def uuid(self) -> object:
-        """The UUID of an invite, a ping, a rate limit, an upload or a token, by the path."""
+        """The UUID of an invite, a ping, a rate limit, a session, an upload or a token, by the
+        path.
+        """
+        if "/sessions/" in self.cell.operation:
+            return self.session()
         if "/signup-invites/" in self.cell.operation:
             return self.invite()
         if "/uploads/" in self.cell.operation:
@@ -153,8 +158,22 @@ class PermissionCase:
         return create_rate_limit(principal=self.staff, scope="git", **numbers).uuid
 
     def token(self) -> object:
-        by = principal_of(self.author)
-        return create_token(principal=by, owner=self.author, name="another")[0].uuid
+        """The id of another token of the author, who was active when it was created."""
+        people = User.objects.filter(pk=self.author.pk)
+        was_active = people.get().is_active
+        people.update(is_active=True)
+        token, _ = create_token(principal=None, owner=people.get(), name="another")
+        people.update(is_active=was_active)
+        return token.uuid
+
+    def session(self) -> object:
+        """The id of a session of the person in the path; of `self`, the caller."""
+        name = self.member() if "{username}" in self.cell.operation else self.name
+        session = SessionStore()
+        session.create()
+        return BrowserSession.objects.create(
+            user=self.sample.people[name], session_id=str(session.session_key)
+        ).uuid
 
     def upload(self) -> object:
         with while_allowed(self.repo):

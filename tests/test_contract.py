@@ -51,6 +51,10 @@ RECORDS = {
     "signup_invite_max_per_24h:integer signup_invite_min_account_age signups_enabled:boolean "
     "signups_require_invite:boolean",
     "Signup invite": "uuid email:string|null expires_at status",
+    "Session": "uuid device user_agent address created_at last_seen_at expires_at",
+    "Offboarding": "username dry_run:boolean tokens:array sessions:array invite_uuids:array "
+    "teams:array approver_rules:array repo_paths:array open_pulls:array open_threads:array "
+    "truncated:array",
     "User": "uuid username",
     "File upload": "uuid filename content_type size:integer sha256 url created_by_uuid "
     "created_by_username created_at",

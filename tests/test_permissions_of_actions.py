@@ -17,7 +17,7 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from apps.accounts import actions as accounts
-from apps.accounts.models import ApiToken, Invite, User
+from apps.accounts.models import ApiToken, BrowserSession, Invite, User
 from apps.accounts.principal import Principal
 from apps.core.errors import ApiError
 from apps.events import actions as pings
@@ -35,6 +35,7 @@ from apps.teams.models import Member, Team
 from apps.threads import actions as threads
 from apps.threads.models import Reply, Thread
 from apps.uploads import actions as uploads
+from config.offboarding import actions as offboarding
 from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
 from tests.principals import access_of, principal_of, space_access_of, team_access_of
 from tests.sample_data import SampleData
@@ -51,7 +52,7 @@ def by_uuid(model: Any) -> Any:
 class Call:
     """The arguments of an action, in place of a request: the caller's access, rows and values."""
 
-    token, invite = by_uuid(ApiToken), by_uuid(Invite)
+    token, invite, session = by_uuid(ApiToken), by_uuid(Invite), by_uuid(BrowserSession)
     ping, rate_limit = by_uuid(Ping), by_uuid(RateLimit)
 
     def __init__(self, case: PermissionCase, path: str) -> None:
@@ -102,8 +103,10 @@ class Call:
 
     @property
     def user(self) -> User:
-        """The person in the body; else the caller, or anybody for an anonymous one."""
-        somebody = self.person.username if self.person else "zoe"
+        """The person in the path or in the body; else the caller, or anybody for an anonymous
+        one.
+        """
+        somebody = self.keys.get("username") or (self.person.username if self.person else "zoe")
         return User.objects.get(username=self.body.pop("username", somebody))
 
     owner = user
@@ -159,6 +162,10 @@ def delete_zoe(*, principal: Principal, confirm: str) -> object:
     return accounts.delete_user(principal=principal, user=zoe, confirm=confirm)
 
 
+def offboard(*, principal: Principal, user: User, **values: Any) -> object:
+    return offboarding.offboard(principal=principal, user=user, **values)
+
+
 def create_upload(*, access: RepoAccess, filename: str, content_base64: str) -> object:
     content = base64.b64decode(content_base64)
     return uploads.create_upload(access=access, filename=filename, content=content)
@@ -182,6 +189,12 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "DELETE /signup-invites/{uuid}": accounts.delete_invite,
     "PUT /users/self": update_own_user,
     "DELETE /users/self": delete_own_user,
+    "DELETE /users/self/sessions": accounts.end_sessions,
+    "DELETE /users/self/sessions/{uuid}": accounts.end_session,
+    "PUT /users/{username}": accounts.set_account,
+    "PUT /users/{username}/offboard": offboard,
+    "DELETE /users/{username}/sessions": accounts.end_sessions,
+    "DELETE /users/{username}/sessions/{uuid}": accounts.end_session,
     "DELETE /users/{username}": delete_zoe,
     "POST /teams": teams.create_team,
     "PUT /teams/{team_slug}": teams.update_team,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth.hashers import make_password
+from django.contrib.sessions.models import Session
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
@@ -14,6 +15,7 @@ from apps.accounts import rules
 from apps.accounts.models import (
     PREFIX_LENGTH,
     ApiToken,
+    BrowserSession,
     Deletion,
     Invite,
     InviteStatus,
@@ -31,6 +33,7 @@ from apps.core.errors import Conflict, Invalid, NotFound
 from apps.core.json import quoted
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
+from apps.events import wake
 from apps.events.kinds import Kind
 from apps.events.record import Deleted, record
 from apps.site.models import SiteSettings
@@ -122,7 +125,7 @@ def update_user(
     if is_staff is not None:
         principal.check_staff()
     if is_staff is False:
-        _check_staff_remains(user)
+        rules.check_staff_remains(user)
     rules.check_email(email or "")
     address = None if email is None else User.objects.normalize_email(email)
     lock(user)
@@ -177,27 +180,28 @@ def change_password(*, principal: Principal, user: User, password: str) -> None:
             raise Conflict("invalid_transition", "The account has been changed in the meantime.")
         changes = ChangeReport(user, *PUBLIC)
         user.password = hashed
-        user.save(update_fields=["password", *_end_proofs(user)])
+        user.save(update_fields=["password", *_end_proofs(user), *_end_sessions(user)])
         record(Kind.USER_UPDATED, actor=principal.user, about=user, data=changes.data(["password"]))
 
 
 @transaction.atomic
-def deactivate_user(*, principal: Principal, user: User) -> None:
+def deactivate_user(*, principal: Principal | None, user: User) -> None:
     """Close an account: every request of it is answered with 401, and its streams and sessions end.
+    `principal` is None at the command line.
 
     The person's content stays. Their tokens stay too, and work again after a reactivation. Locks
     all active staff, then the person. Errors: 403 `staff_required`, 409 `invalid_transition` for
     the last active member of staff.
     """
-    principal.check_staff()
-    actor = principal.user
-    _check_staff_remains(user)
+    if principal is not None:
+        principal.check_staff()
+    actor = None if principal is None else principal.user
+    rules.check_staff_remains(user)
     lock(user)
     if not user.is_active:
         return
     user.is_active = False
-    user.deactivations += 1
-    user.save(update_fields=["is_active", "deactivations", *_end_proofs(user)])
+    user.save(update_fields=["is_active", *_end_sessions(user), *_end_proofs(user)])
     record(Kind.USER_DEACTIVATED, actor=actor, about=user)
 
 
@@ -215,20 +219,41 @@ def reactivate_user(*, principal: Principal, user: User) -> None:
 
 
 @transaction.atomic
+def set_account(
+    *,
+    principal: Principal,
+    user: User,
+    is_active: bool | None = None,
+    is_staff: bool | None = None,
+) -> None:
+    """Deactivate an account or open it again, and give or take the rights of staff, as staff.
+
+    Arguments that are None change nothing. Locks and errors as in `update_user`, `deactivate_user`
+    and `reactivate_user`: either all of it happens, or nothing.
+    """
+    principal.check_staff()
+    if is_active is False:
+        rules.check_staff_remains(user)  # first: all lock staff before a single person
+    update_user(principal=principal, user=user, is_staff=is_staff)
+    if is_active is not None:
+        (reactivate_user if is_active else deactivate_user)(principal=principal, user=user)
+
+
+@transaction.atomic
 def delete_user(*, principal: Principal, user: User, confirm: str) -> Deletion:
     """Delete an account with its repositories, one's own or as staff; `confirm` is its username.
 
     It can do nothing from now on: sessions, streams and links end, tokens are revoked, and its open
-    invites are deleted. Staff can restore it until `purge_at`. Locks all active staff, the teams
-    that the person owns, the person, then the repositories. Errors: 403, 404, 409
+    invites are deleted. Staff can restore it until `purge_at`. Locks the teams that the person
+    owns, all active staff, the person, then the repositories. Errors: 403, 404, 409
     `invalid_transition` for the last active member of staff, 409 `last_owner`, 422.
     """
     principal.check_permission(Permission.ADMIN)
     principal.check_self_or_staff(user.pk, "account")
     actor = principal.user
     check_confirmed(user.username, confirm)
-    _check_staff_remains(user)
     rules.check_owns_no_team_alone(user)
+    rules.check_staff_remains(user)
     lock(user)
     deletion = Deletion.begin(user.path, actor)
     user.repos.all().hide(deletion)
@@ -236,8 +261,8 @@ def delete_user(*, principal: Principal, user: User, confirm: str) -> Deletion:
     user.tokens.filter(revoked_at=None).update(revoked_at=now)
     user.invites.filter(accepted_at=None, deleted_at=None).update(deleted_at=now)
     user.deletion, user.is_active = deletion, False
-    user.deactivations += 1
-    user.save(update_fields=["deletion", "is_active", "deactivations", *_end_proofs(user)])
+    ended = [*_end_sessions(user), *_end_proofs(user)]
+    user.save(update_fields=["deletion", "is_active", *ended])
     about, data = Deleted(user, user.event_keys()), deletion.event_data()
     record(Kind.USER_DELETED, actor=actor, about=about, data=data)
     return deletion
@@ -284,14 +309,47 @@ def _end_proofs(user: User) -> list[str]:
     return ["credentials_version"]
 
 
-def _check_staff_remains(user: User) -> None:
-    """409 for the last active member of staff. Locks all active staff, in a fixed order."""
-    staff = User.objects.select_for_update(no_key=True).filter(is_staff=True, is_active=True)
-    if [person.pk for person in staff.order_by("pk")] == [user.pk]:
-        raise Conflict(
-            "invalid_transition",
-            f"{user} is the last active member of staff. Make somebody else staff first.",
-        )
+@transaction.atomic
+def end_session(*, principal: Principal, session: BrowserSession) -> None:
+    """Sign a browser out, one's own or as staff. Its live streams close.
+
+    If it has ended already, nothing changes and no event is recorded. Locks the person.
+    Errors: 401, 403 `staff_required`.
+    """
+    user = session.user
+    principal.check_self_or_staff(user.pk, "sessions")
+    principal.check_permission(Permission.ADMIN)
+    lock(user)
+    changes = ChangeReport(user, *PUBLIC)
+    ended, _ = Session.objects.filter(pk=session.session_id).delete()
+    if ended:
+        wake.notify_on_commit(user.pk)
+        record(Kind.USER_UPDATED, actor=principal.user, about=user, data=changes.data(["sessions"]))
+
+
+@transaction.atomic
+def end_sessions(*, principal: Principal, user: User) -> None:
+    """Sign a person out of every browser, oneself or as staff. Their live streams on pages close.
+
+    Tokens stay. Locks the person. Errors: 401, 403 `staff_required`.
+    """
+    principal.check_self_or_staff(user.pk, "sessions")
+    principal.check_permission(Permission.ADMIN)
+    lock(user)
+    changes = ChangeReport(user, *PUBLIC)
+    user.save(update_fields=_end_sessions(user))
+    record(Kind.USER_UPDATED, actor=principal.user, about=user, data=changes.data(["sessions"]))
+
+
+def _end_sessions(user: User) -> list[str]:
+    """End all sessions of the person; return the fields that the caller saves.
+
+    The caller has locked the person. Sessions without a row end too, by `deactivations`.
+    """
+    Session.objects.filter(browser__user=user).delete()
+    wake.notify_on_commit(user.pk)
+    user.deactivations += 1
+    return ["deactivations"]
 
 
 def _new(username: str, email: str, password: str | None) -> User:
@@ -337,6 +395,7 @@ def create_token(
     deactivated account, and for a path of no repository that the owner may read.
     """
     actor = _actor(principal, owner)
+    lock(owner)  # an action that revokes all tokens revokes this one, or it is not created
     if not owner.is_active:
         raise Invalid("validation_failed", f"username: {owner} has been deactivated.")
     repos = [] if repo_paths is None else _readable_repos(owner, repo_paths)

@@ -9,6 +9,7 @@ from django.contrib import admin, messages
 from django.contrib.auth.models import Group
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 
@@ -79,7 +80,8 @@ class UserAdmin(StaffAdmin):
     changes = ("display_name", "email", "is_staff")
     layout = (
         (None, {"fields": ("username", "display_name", "email", "is_staff")}),
-        ("Account", {"fields": ("account", "uuid", "joined", "last_login")}),
+        ("Account", {"fields": ("account", "uuid", "joined", "last_login", "last_seen_at")}),
+        ("Leaving", {"fields": ("offboarding",)}),
         ("API tokens", {"fields": ("tokens",)}),
     )
     row_actions = (
@@ -134,6 +136,12 @@ class UserAdmin(StaffAdmin):
 
     def joined(self, row: User) -> str:
         return moment(row.created_at)
+
+    @admin.display(description="off-boarding")
+    def offboarding(self, row: User) -> str:
+        if row.deletion_id is not None:
+            return ""
+        return format_html('<a href="{}">Off-board {}</a>', reverse("offboard", args=[row.pk]), row)
 
     def tokens(self, row: User) -> str:
         tokens = list(row.tokens.order_by("-pk")[: TOKENS_SHOWN + 1])

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
-from apps.accounts.models import ApiTokenQuerySet, InviteQuerySet, InviteStatus, User
+from apps.accounts.models import (
+    ApiTokenQuerySet,
+    InviteQuerySet,
+    InviteStatus,
+    User,
+    UserQuerySet,
+)
 from apps.accounts.principal import Principal
 from apps.accounts.rules import ORDERINGS, SORTS
-from apps.core.filters import OrderingFilter, SearchFilter, StrictFilterSet, TextFilter, WordFilter
+from apps.core.filters import (
+    FlagFilter,
+    OrderingFilter,
+    PastFilter,
+    SearchFilter,
+    StrictFilterSet,
+    TextFilter,
+    WordFilter,
+)
 from apps.core.search import is_called
 
 
@@ -63,7 +78,20 @@ class TokenFilterSet(StrictFilterSet):
 
 
 class UserFilterSet(StrictFilterSet):
+    request: Any
+
     search = SearchFilter("Part of a username or display name, ignoring case.")
+    is_active = FlagFilter("Accounts that are active, or those that are deactivated.")
+    is_staff = FlagFilter("Staff, or all others.")
+    last_seen_before = PastFilter("Not seen since; for staff.", method="by_last_seen")
+    last_seen_after = PastFilter("Seen since; for staff.", method="by_last_seen")
+
+    def by_last_seen(self, rows: UserQuerySet, name: str, time: dt.datetime | None) -> UserQuerySet:
+        """403 `staff_required`: others may not know when a person was seen."""
+        self.request.auth.check_staff()
+        if time is None:
+            return rows
+        return rows.seen_since(time) if name == "last_seen_after" else rows.not_seen_since(time)
 
 
 class InviteFilterSet(StrictFilterSet):

@@ -11,11 +11,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.contrib.sessions.models import Session
+from django.db.models import Exists, OuterRef
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import BrowserSession, User
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import unsubscribe_proof
 from apps.core import mail
@@ -36,8 +38,14 @@ MOST = 50
 
 
 def delete_expired_sessions(_: OnDone = lambda _: None) -> bool:
-    """Delete the rows of sessions that have expired; return False, as nothing is left to do."""
+    """Delete the rows of sessions that have expired; return False, as nothing is left to do.
+
+    Also rows without a session: the previous version leaves them, and a page that was requested
+    while its session ended.
+    """
     import_module(settings.SESSION_ENGINE).SessionStore.clear_expired()
+    session = Session.objects.filter(pk=OuterRef("session_id"))
+    BrowserSession.objects.filter(~Exists(session)).delete()
     return False
 
 

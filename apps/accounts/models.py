@@ -12,9 +12,11 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import models as auth
+from django.contrib.sessions.models import Session
 from django.core.exceptions import ValidationError
 from django.db import OperationalError, models
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
@@ -32,6 +34,8 @@ PREFIX_LENGTH = len(TOKEN_PREFIX) + 8
 """Characters of a token that are stored and shown."""
 USED_EVERY = dt.timedelta(minutes=1)
 """Least time between two updates of `last_used_at`."""
+SEEN_EVERY = dt.timedelta(hours=1)
+"""Least time between two updates of `last_seen_at`, of a person or a session."""
 KEPT_FOR = dt.timedelta(days=14)
 """How long a deleted repository, team or account can be restored."""
 DISPLAY_NAME_MAX = 100
@@ -113,6 +117,10 @@ class Theme(StrEnum):
     DARK = "dark"
 
 
+SEEN_AT = Coalesce("last_seen_at", "last_login")
+"""The column `last_seen_at`; the last sign-in for people not seen since it was added."""
+
+
 class UserQuerySet(models.QuerySet["User"]):
     def visible_to(self, principal: Principal) -> UserQuerySet:
         """Signed-in people see everybody, deactivated accounts included, but not deleted ones."""
@@ -126,6 +134,13 @@ class UserQuerySet(models.QuerySet["User"]):
         """People whose username or display name contains this text, ignoring case."""
         key = text.lower()
         return self.filter(Q(username_key__contains=key) | Q(display_name_key__contains=key))
+
+    def seen_since(self, time: dt.datetime) -> UserQuerySet:
+        return self.annotate(seen=SEEN_AT).filter(seen__gte=time)
+
+    def not_seen_since(self, time: dt.datetime) -> UserQuerySet:
+        """People who were not seen after this time. If they never were, their account is older."""
+        return self.annotate(seen=Coalesce(SEEN_AT, "created_at")).filter(seen__lt=time)
 
     def beginning(self, name: str, text: str) -> UserQuerySet:
         """People whose column `name` begins with this text, ignoring case, sorted by it.
@@ -173,7 +188,11 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     that were mailed before; see proofs.py.
     """
     deactivations = models.PositiveIntegerField(default=0, editable=False)
-    """How often the account was closed. An increase ends all older sessions."""
+    """Increases when all sessions of the person end, such as when the account is closed. It ends
+    those too that have no `BrowserSession`.
+    """
+    last_seen_at = models.DateTimeField(null=True, editable=False)
+    """The last use of the pages, the API or git. Updated by `note_seen`."""
     wants_mail = models.BooleanField(default=False)
     """Whether the person gets e-mails about pings."""
     theme = models.CharField(
@@ -226,6 +245,15 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     def get_session_auth_hash(self) -> str:
         """A hash of the password and of `deactivations`. A session ends when it changes."""
         return f"{super().get_session_auth_hash()}.{self.deactivations}"
+
+    def note_seen(self) -> None:
+        """Update `last_seen_at`, at most once in `SEEN_EVERY`."""
+        now = timezone.now()
+        if self.last_seen_at is not None and now - self.last_seen_at < SEEN_EVERY:
+            return
+        is_due = Q(last_seen_at=None) | Q(last_seen_at__lte=now - SEEN_EVERY)
+        User.objects.filter(is_due, pk=self.pk).update(last_seen_at=now)
+        self.last_seen_at = now
 
     def _set_keys(self) -> None:
         self.username_key = self.username.lower()
@@ -352,6 +380,7 @@ class ApiToken(models.Model):
         try:
             if ApiToken.objects.filter(is_due, pk=self.pk).update(last_used_at=now):
                 self.last_used_at = now
+            self.user.note_seen()
         except OperationalError as error:
             if not is_storage_full(error):
                 raise
@@ -460,3 +489,56 @@ class Invite(SiteEvents, models.Model):
 
     def event_target(self) -> Target:
         return Target("invite", {"uuid": str(self.uuid)}, api=f"/signup-invites/{self.uuid}")
+
+
+BROWSERS = {
+    "Edg": "Edge",
+    "OPR/": "Opera",
+    "Firefox/": "Firefox",
+    "FxiOS/": "Firefox",
+    "Chrome/": "Chrome",
+    "CriOS/": "Chrome",
+    "Safari/": "Safari",
+}
+"""Part of a `User-Agent` -> the browser. The first match counts: most claim to be Safari too."""
+SYSTEMS = {
+    "Android": "Android",
+    "iPhone": "iOS",
+    "iPad": "iPadOS",
+    "Windows": "Windows",
+    "Mac OS X": "macOS",
+    "CrOS": "ChromeOS",
+    "Linux": "Linux",
+}
+USER_AGENT_MAX = 255
+
+
+class BrowserSession(models.Model):
+    """A browser in which a person has signed in. Its row is deleted with Django's session."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sessions")
+    # The previous version deletes sessions without these rows, hence no constraint.
+    session = models.OneToOneField(
+        Session, on_delete=models.CASCADE, db_constraint=False, related_name="browser"
+    )
+    """Django's session. Its key signs in: it never leaves the server except in the cookie."""
+    created_at = models.DateTimeField(default=timezone.now)
+    last_seen_at = models.DateTimeField(default=timezone.now)
+    address = models.CharField(max_length=64)
+    """The client's address at its last visit, by `address_of`."""
+    user_agent = models.CharField(max_length=USER_AGENT_MAX)
+
+    def __str__(self) -> str:
+        return f"session {str(self.uuid)[:8]}"
+
+    @property
+    def device(self) -> str:
+        """The browser and its system as words, such as "Firefox on Linux"."""
+        browser = _first_word(BROWSERS, self.user_agent) or "Unknown browser"
+        system = _first_word(SYSTEMS, self.user_agent)
+        return f"{browser} on {system}" if system else browser
+
+
+def _first_word(words: dict[str, str], text: str) -> str:
+    return next((word for part, word in words.items() if part in text), "")

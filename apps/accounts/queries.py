@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Prefetch, prefetch_related_objects
+from django.db.models import Prefetch, QuerySet, prefetch_related_objects
+from django.utils import timezone
 
 from apps.accounts.models import (
     ApiToken,
     ApiTokenQuerySet,
+    BrowserSession,
     Invite,
     InviteQuerySet,
     User,
@@ -36,6 +38,14 @@ def load_repos(tokens: Iterable[ApiToken], viewer: Principal) -> list[ApiToken]:
     limited = [token for token in loaded if token.is_limited]
     prefetch_related_objects(limited, Prefetch("repos", rows, to_attr="known_repos"))
     return loaded
+
+
+def list_sessions(owner: User) -> QuerySet[BrowserSession]:
+    """The browsers in which a person is signed in, last used first. The caller has already checked
+    who may see them.
+    """
+    sessions = BrowserSession.objects.filter(user=owner, session__expire_date__gt=timezone.now())
+    return sessions.select_related("session", "user").order_by("-last_seen_at", "-id")
 
 
 def list_users(principal: Principal) -> UserQuerySet:

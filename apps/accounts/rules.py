@@ -193,6 +193,16 @@ def check_confirmed(name: str, confirm: str) -> None:
         raise Invalid("validation_failed", f"confirm: Type {name} to delete it.")
 
 
+def check_staff_remains(user: User) -> None:
+    """409 for the last active member of staff. Locks all active staff, in a fixed order."""
+    staff = User.objects.select_for_update(no_key=True).filter(is_staff=True, is_active=True)
+    if [person.pk for person in staff.order_by("pk")] == [user.pk]:
+        raise Conflict(
+            "invalid_transition",
+            f"{user} is the last active member of staff. Make somebody else staff first.",
+        )
+
+
 def check_owns_no_team_alone(user: User) -> None:
     """409 `last_owner` with the teams that would be left without an active owner. Locks the teams
     that the person owns.

@@ -13,6 +13,7 @@ from apps.accounts.models import (
     DISPLAY_NAME_MAX,
     EMAIL_MAX,
     ApiToken,
+    BrowserSession,
     Deletion,
     Invite,
     InviteStatus,
@@ -34,6 +35,7 @@ from apps.core.serializers import (
     RecordSerializer,
     RequestSerializer,
     RuleCharField,
+    StrictBooleanField,
     StrictCharField,
     TimestampField,
 )
@@ -149,6 +151,11 @@ class UpdateSelf(RequestSerializer):
     )
 
 
+class UpdateUser(RequestSerializer):
+    is_active = StrictBooleanField(required=False)
+    is_staff = StrictBooleanField(required=False)
+
+
 class UserRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     username = serializers.CharField()
@@ -157,11 +164,12 @@ class UserRecord(RecordSerializer):
     is_active = serializers.BooleanField()
     is_staff = serializers.BooleanField()
     created_at = TimestampField()
+    last_seen_at = TimestampField(required=False, allow_null=True)
     web_url = serializers.CharField()
 
 
 def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
-    """The record of a person. Only they and staff see the e-mail address."""
+    """The record of a person. Only they and staff see the e-mail address and `last_seen_at`."""
     record = {
         "uuid": user.uuid,
         "username": user.username,
@@ -173,7 +181,31 @@ def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
     }
     if viewer.is_staff or viewer.pk == user.pk:
         record["email"] = user.email
+        record["last_seen_at"] = user.last_seen_at or user.last_login
     return record
+
+
+class SessionRecord(RecordSerializer):
+    uuid = serializers.UUIDField()
+    device = serializers.CharField()
+    user_agent = serializers.CharField()
+    address = serializers.CharField()
+    created_at = TimestampField()
+    last_seen_at = TimestampField()
+    expires_at = TimestampField()
+
+
+def session_record(session: BrowserSession) -> dict[str, Any]:
+    """The record of a session, whose `session` is loaded. It never has the key of the session."""
+    return {
+        "uuid": session.uuid,
+        "device": session.device,
+        "user_agent": session.user_agent,
+        "address": session.address,
+        "created_at": session.created_at,
+        "last_seen_at": session.last_seen_at,
+        "expires_at": session.session.expire_date,
+    }
 
 
 class ConfirmQuery(QuerySerializer):

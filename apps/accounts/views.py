@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from apps.accounts import actions, queries
 from apps.accounts.authentication import SentToken
 from apps.accounts.filters import InviteFilterSet, TokenFilterSet, UserFilterSet
-from apps.accounts.models import NOT_GONE, ApiToken, Invite, User
+from apps.accounts.models import NOT_GONE, ApiToken, BrowserSession, Invite, User
 from apps.accounts.principal import Principal
 from apps.accounts.rules import check_outlived, named_user
 from apps.accounts.serializers import (
@@ -23,12 +23,15 @@ from apps.accounts.serializers import (
     InviteRecord,
     NewTokenRecord,
     RotateToken,
+    SessionRecord,
     TokenRecord,
     UpdateInvite,
     UpdateSelf,
+    UpdateUser,
     UserRecord,
     deletion_record,
     invite_record,
+    session_record,
     token_record,
     user_record,
 )
@@ -185,7 +188,7 @@ class UserViewSet(ApiViewSet):
             people = User.objects.filter(NOT_GONE)
             self.user = get_or_missing(people, "user", username_key=self.kwargs["username"])
 
-    @operation(Level.NONE, response=UserRecord)
+    @operation(Level.NONE, response=UserRecord, errors=("staff_required",))
     def list(self) -> Response:
         """List the people of this site, by username."""
         viewer, base = self.principal.user, self.base_url
@@ -232,6 +235,12 @@ class UserViewSet(ApiViewSet):
         """
         return self.deleted(self.principal.user)
 
+    @operation(Level.STAFF, request=UpdateUser, response=UserRecord, errors=("invalid_transition",))
+    def update(self) -> dict[str, Any]:
+        """Deactivate an account or open it again, and give or take the rights of staff."""
+        actions.set_account(principal=self.principal, user=self.user, **self.validated_data)
+        return user_record(self.user, self.principal.user, self.base_url)
+
     @operation(
         Level.STAFF,
         query=ConfirmQuery,
@@ -253,6 +262,73 @@ class UserViewSet(ApiViewSet):
         """Count a person's events of the last 90 days that the caller may read."""
         subject = {"kind": "user", "username": self.user.username}
         return activity_record(subject, Key("actor_id", self.user.pk), self.principal)
+
+
+class OfUser(ApiViewSet):
+    """A resource of one person, for themself and for staff. Without a username in the path, the
+    person is the caller.
+    """
+
+    noun: str
+    """Names the resource in a refusal, in the plural."""
+    schema_tags = ["users"]
+    principal: Principal
+    user: User
+
+    def load_objects(self) -> None:
+        self.user = self.principal.user
+        if "username" in self.kwargs:
+            people = User.objects.filter(NOT_GONE)
+            self.user = get_or_missing(people, "user", username_key=self.kwargs["username"])
+            self.principal.check_self_or_staff(self.user.pk, self.noun)
+
+
+class SessionViewSet(OfUser):
+    """/users/self/sessions, /users/{username}/sessions"""
+
+    noun = "sessions"
+    queryset = BrowserSession.objects.all()
+    lookup_url_kwarg = "uuid"
+    lookup_value_converter = "uid"
+    session: BrowserSession
+
+    def load_objects(self) -> None:
+        super().load_objects()
+        if "uuid" in self.kwargs:
+            sessions = queries.list_sessions(self.user)
+            self.session = get_or_missing(sessions, "session", uuid=self.kwargs["uuid"])
+
+    @operation(
+        Level.NONE, permission=Permission.ADMIN, response=SessionRecord, errors=("staff_required",)
+    )
+    def list(self) -> Response:
+        """List the browsers in which a person is signed in, last used first."""
+        return self.page_of(queries.list_sessions(self.user), session_record)
+
+    @operation(Level.NONE, status=204, errors=("staff_required",))
+    def destroy(self) -> None:
+        """Sign a browser out. Its live streams close."""
+        actions.end_session(principal=self.principal, session=self.session)
+
+    @operation(Level.NONE, status=204, errors=("staff_required",))
+    def delete_all(self) -> None:
+        """Sign a person out of every browser. Their live streams on pages close. Tokens stay."""
+        actions.end_sessions(principal=self.principal, user=self.user)
+
+
+class TokensOfUserViewSet(OfUser):
+    """/users/{username}/tokens"""
+
+    noun = "tokens"
+    queryset = ApiToken.objects.all()
+
+    @operation(
+        Level.NONE, permission=Permission.ADMIN, response=TokenRecord, errors=("staff_required",)
+    )
+    def list(self) -> Response:
+        """List a person's API tokens, newest first, without their text."""
+        tokens = self.paginate(queries.list_tokens(self.user))
+        return self.get_paginated_response(token_records(tokens, self.principal))
 
 
 class CheckUsernameViewSet(ApiViewSet):

@@ -429,7 +429,7 @@ class StaffSite(AdminSite):
         @wraps(wrapped)
         def run(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
             if self.has_permission(request):
-                prolong(request)
+                prolong(request, cast("SiteRequest", request).principal.user)
             return wrapped(request, *args, **kwargs)
 
         return run

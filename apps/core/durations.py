@@ -85,6 +85,16 @@ def parse_future(text: str) -> dt.datetime:
     return time
 
 
+def parse_past(text: str) -> dt.datetime:
+    """A duration before now, or an ISO 8601 time with offset; `ValueError`."""
+    if "-" in text or ":" in text:
+        return _iso(text)
+    try:
+        return timezone.now() - parse_duration(text)
+    except OverflowError:
+        raise ValueError("Is out of range.") from None
+
+
 def _iso(text: str) -> dt.datetime:
     time = parse_datetime(text.replace("z", "Z"))
     if time is None or time.tzinfo is None:

@@ -14,6 +14,7 @@ from django_filters import filters
 from django_filters.rest_framework import DjangoFilterBackend, FilterSet
 from drf_spectacular.utils import extend_schema_field
 
+from apps.core.durations import EXPECTED, parse_past
 from apps.core.errors import Invalid
 from apps.core.serializers import NO_NUL, not_one_of
 
@@ -78,6 +79,26 @@ class TextFilter(StrictFilter):
         extend_schema_field(schema)(cast("Any", self))
 
 
+class PastFormField(StrictTextFormField):
+    """A time with offset, or a duration before now."""
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        try:
+            return parse_past(text) if text else None
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+
+
+class PastFilter(TextFilter):
+    """Filters by a time in the past; an empty text is no filter."""
+
+    field_class = PastFormField
+
+    def __init__(self, help_text: str, *, method: str) -> None:
+        super().__init__(f"{help_text} A time with offset, or {EXPECTED}.", method=method)
+
+
 class SearchFilter(TextFilter):
     """Filters by the `search` of the queryset."""
 
@@ -96,6 +117,17 @@ class WordFilter(StrictFilter):
         enum = {"type": "string", "enum": [word for word, _ in choices]}
         schema = {**enum, "description": help_text} if help_text else enum
         extend_schema_field(schema)(cast("Any", self))
+
+
+class FlagFilter(WordFilter):
+    """Filters by a boolean column: `true` or `false`."""
+
+    def __init__(self, help_text: str) -> None:
+        super().__init__(["true", "false"], help_text=help_text)
+        extend_schema_field({"type": "boolean", "description": help_text})(cast("Any", self))
+
+    def filter(self, qs: Any, value: str) -> Any:
+        return qs.filter((self.field_name, value == "true")) if value else qs
 
 
 class WordsFilter(WordFilter, filters.MultipleChoiceFilter):

@@ -423,7 +423,7 @@ def split_verb(method: str, parts: list[str], action: str) -> tuple[str, list[st
     if verb is None:
         first, _, what = action.partition("_")
         if what == "all":
-            return action, singulars(parts[:-1])
+            return action, singulars([part for part in parts if not part.endswith("-all")])
         return first, [*singulars(parts[:-1]), *([what] if what else [])]
     return verb, singulars([*parts, "{one}"] if verb == "create" else parts)
 

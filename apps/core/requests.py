@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
-from typing import cast
+from typing import Any, Protocol, cast
 
 from django.http import HttpRequest
 from django.utils import timezone
 
-from apps.core.access import Principal
+from apps.core.access import Person, Principal
 
 
 class SiteRequest(HttpRequest):
@@ -33,15 +33,27 @@ def set_answer_header(request: HttpRequest, name: str, value: str) -> None:
     site_request.answer_headers = {**headers, name: value}
 
 
+class VisitedSession(Protocol):
+    """The part of `apps.accounts.sessions.SessionStore` that `prolong` uses."""
+
+    def get(self, key: str) -> Any: ...
+    def __setitem__(self, key: str, value: Any) -> None: ...
+    def note_visit(self, user: Any, request: HttpRequest) -> None: ...
+
+
 DAY = "day"
 """Key of a session for the day on which it was last prolonged."""
 
 
-def prolong(request: HttpRequest) -> None:
-    """Let the session expire in `SESSION_COOKIE_AGE` from today; it writes once a day."""
-    today = timezone.now().date().toordinal()
-    if request.session.get(DAY) != today:
-        request.session[DAY] = today
+def prolong(request: HttpRequest, user: Person) -> None:
+    """Let the session expire in `SESSION_COOKIE_AGE` from today, and store the visit of the person.
+
+    The first writes once a day, the second once an hour (`apps.accounts.sessions`).
+    """
+    session, today = cast("VisitedSession", request.session), timezone.now().date().toordinal()
+    if session.get(DAY) != today:
+        session[DAY] = today
+    session.note_visit(user, request)
 
 
 UNDER_ASGI = "guildhall.under_asgi"

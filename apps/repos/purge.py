@@ -75,7 +75,7 @@ def purge_user(user: User) -> None:
     """
     purge_repos(user.repos.all())
     remove_rows(Event.objects.filter(private_to=user.pk))
-    for rows in (user.tokens, user.memberships, user.pings, user.forks):
+    for rows in (user.tokens, user.sessions, user.memberships, user.pings, user.forks):
         remove_rows(rows.all())
     PingMail.objects.filter(user=user).delete()
     RateLimit.objects.filter(scope__iexact=f"user:{user.username}").delete()
@@ -89,7 +89,7 @@ def purge_user(user: User) -> None:
         Deletion.objects.filter(users=user).update(path=f"users/{placeholder}", purge_at=None)
         user.uuid, user.username, user.display_name, user.email = uuid4(), placeholder, "", ""
         user.is_staff = user.is_superuser = user.wants_mail = False
-        user.last_login, user.theme = None, Theme.SYSTEM.value
+        user.last_login, user.last_seen_at, user.theme = None, None, Theme.SYSTEM.value
         user.set_unusable_password()
         user.save()
 

@@ -89,13 +89,14 @@ def delete_team(*, access: TeamAccess, confirm: str) -> Deletion:
 
 @final_transaction
 def add_member(*, access: TeamAccess, user: User, role: str) -> Member:
-    """Add a member with a role. Locks the team.
+    """Add a member with a role. Locks the team, then the person.
 
     Errors: 403 `role_required` if the caller may not give this role, 403 `team_inactive`, 409
     `member_exists`, 422 for an inactive account.
     """
     access.require_change(Level.ADMIN)
     _lock(access)
+    lock(user)  # nobody joins a team while they are off-boarded
     if not user.is_active:
         raise Invalid("validation_failed", f"username: {user.username} has been deactivated.")
     rules.check_may_set(access, role)

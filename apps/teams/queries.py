@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import F, OuterRef, QuerySet, Subquery
 
 from apps.accounts.models import NOT_GONE, User
 from apps.accounts.principal import Principal
@@ -14,6 +14,14 @@ def list_teams(principal: Principal, *, everybodys: bool = False) -> TeamQuerySe
     teams = Team.objects.filter(NOT_GONE) if everybodys else Team.objects.visible_to(principal)
     own = Member.objects.filter(team=OuterRef("pk"), user=principal.user.pk)
     return teams.annotate(caller_role=Subquery(own.values("role")[:1])).order_by("slug")
+
+
+def list_teams_of(principal: Principal, owner: User) -> TeamQuerySet:
+    """A person's teams, by slug, annotated with their `role`, and with `caller_role`. The caller
+    has already checked who may see them.
+    """
+    teams = list_teams(principal, everybodys=True).filter(members__user=owner)
+    return teams.annotate(role=F("members__role"))
 
 
 def list_members(team: Team) -> QuerySet[Member]:

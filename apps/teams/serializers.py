@@ -51,6 +51,10 @@ class TeamRecord(RecordSerializer):
     updated_at = TimestampField()
 
 
+class TeamOfUserRecord(TeamRecord):
+    role = serializers.ChoiceField([str(role) for role in Role])
+
+
 class MemberRecord(RecordSerializer):
     username = serializers.CharField()
     user_uuid = serializers.UUIDField()

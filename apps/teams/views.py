@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from apps.accounts.principal import Principal
 from apps.accounts.rules import named_user
 from apps.accounts.serializers import ConfirmQuery, DeletionRecord, deletion_record
+from apps.accounts.views import OfUser
 from apps.core.access import Level, Permission
 from apps.core.availability import TEAM_SLUGS, Availability, SlugQuery
 from apps.core.filters import SearchFilter, StrictFilterSet
@@ -29,6 +30,7 @@ from apps.teams.serializers import (
     CreateTeam,
     MemberRecord,
     SuggestedUsers,
+    TeamOfUserRecord,
     TeamRecord,
     UpdateMember,
     UpdateTeam,
@@ -53,6 +55,22 @@ class SuggestQuery(QuerySerializer):
     team_slug = TextParameter(
         required=False, help_text="Fill `is_member` for this team; only for its members."
     )
+
+
+class TeamsOfUserViewSet(OfUser):
+    """/users/{username}/teams"""
+
+    noun = "teams"
+    schema_tags = ["teams"]
+    queryset = Team.objects.all()
+
+    @operation(Level.NONE, response=TeamOfUserRecord, errors=("staff_required",))
+    def list(self) -> Response:
+        """List a person's teams, by slug, with their role in each."""
+        teams = queries.list_teams_of(self.principal, self.user)
+        return self.page_of(
+            teams, lambda row: {**team_record(row, row.caller_role), "role": row.role}
+        )
 
 
 class TeamFilterSet(StrictFilterSet):

@@ -115,7 +115,7 @@ def check_request(
     elif throttle is not None:
         throttle_page(request, throttle, principal.user if signed_in else None)
     if signed_in:
-        prolong(request)
+        prolong(request, principal.user)
         if needs is Level.STAFF:
             principal.check_staff()
     return None

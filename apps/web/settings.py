@@ -1,4 +1,6 @@
-"""`/settings`: account, appearance, tokens, invites; confirming an address and unsubscribing."""
+"""`/settings`: account, appearance, sessions, tokens and invites; confirming an address, and
+unsubscribing.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,23 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.csrf import csrf_exempt
 
 from apps.accounts import actions
-from apps.accounts.models import ApiToken, Invite, InviteQuerySet, InviteStatus, Theme, User
+from apps.accounts.models import (
+    ApiToken,
+    BrowserSession,
+    Invite,
+    InviteQuerySet,
+    InviteStatus,
+    Theme,
+    User,
+)
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import person_of_unsubscribe, proven_address
-from apps.accounts.queries import list_invites, list_tokens
+from apps.accounts.queries import list_invites, list_sessions, list_tokens
 from apps.accounts.rules import check_email, check_invites_open, token_status
 from apps.core.access import Level
 from apps.core.views import site_url
 from apps.site.kinds import RateScope
-from apps.web.decorators import FORM, page
+from apps.web.decorators import FORM, POST, page
 from apps.web.forms import (
     WRONG_CURRENT,
     Account,
@@ -134,6 +144,37 @@ def unsubscribe(request: PageRequest) -> HttpResponse:
     if done:
         actions.update_user(principal=Principal(user), user=user, wants_mail=False)
     return keep_secret(render_page(request, "unsubscribe", token=proof, done=done))
+
+
+@page(Level.NONE)
+def sessions(request: PageRequest) -> HttpResponse:
+    """The browsers in which the person is signed in."""
+    current = request.session.session_key
+
+    def row(session: BrowserSession) -> dict[str, Any]:
+        return {"session": session, "is_current": session.session_id == current}
+
+    page = page_of(request, list_sessions(request.user), row)
+    return keep_secret(render_page(request, "sessions", page=page))
+
+
+@page(Level.NONE, methods=POST, throttle="users")
+def end_session(request: PageRequest, uid: UUID) -> HttpResponse:
+    """Sign a browser out, which may be this one."""
+    session = get_object_or_404(list_sessions(request.user), uuid=uid)
+    actions.end_session(principal=request.principal, session=session)
+    if session.session_id == request.session.session_key:
+        logout(request)
+        return redirect_to("signin")
+    return redirect_to("sessions", request, f"{session.device} is signed out.")
+
+
+@page(Level.NONE, methods=POST, throttle="users")
+def end_sessions(request: PageRequest) -> HttpResponse:
+    """Sign out everywhere, also in this browser."""
+    actions.end_sessions(principal=request.principal, user=request.user)
+    logout(request)
+    return redirect_to("signin")
 
 
 @page(Level.NONE, methods=FORM, throttle="api-tokens")

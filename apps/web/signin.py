@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from django.contrib import messages
 from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
 from django.core import signing
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.crypto import get_random_string
@@ -17,6 +20,8 @@ from apps.accounts.proofs import person_of_reset
 from apps.accounts.rules import check_may_join
 from apps.core.access import Level
 from apps.core.errors import Forbidden, NotFound
+from apps.core.locks import lock
+from apps.core.requests import prolong
 from apps.events import wake
 from apps.site.kinds import RateScope
 from apps.site.limits import throttle_account
@@ -54,8 +59,7 @@ def signin(request: PageRequest) -> HttpResponse:
             username = form.cleaned_data["username"]
             throttle_account(username, browser_id(request, username))
             user = authenticate(request, **form.cleaned_data)
-            if user is not None:
-                start_session(request, user)
+            if user is not None and start_session(request, user):
                 redirect = redirect_to(safe_path(request.POST.get("next", "")))
                 return remember_browser(request, redirect, user)
             form.add_error(None, WRONG)
@@ -96,10 +100,20 @@ def find_invite(request: PageRequest) -> Invite | None:
         raise NotFound("not_found", "This invite does not exist.") from None
 
 
-def start_session(request: PageRequest, user: User) -> None:
-    """Sign in with a new session key, even if another person was signed in before."""
+def start_session(request: PageRequest, user: User) -> bool:
+    """Sign in with a new session key, even if another person was signed in before.
+
+    False if the account was closed, or got another password, after `user` was read. Locks the
+    person, so that an action that ends all sessions ends this one, or it does not begin.
+    """
     end_session(request)
-    login(request, user)
+    with transaction.atomic():
+        lock(current := copy(user))
+        if not current.is_active or current.password != user.password:
+            return False
+        login(request, user)
+        prolong(request, user)
+    return True
 
 
 def end_session(request: PageRequest) -> None:

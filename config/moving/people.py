@@ -11,8 +11,8 @@ from django.db.models import F
 
 from apps.accounts.models import NOT_GONE
 from apps.accounts.principal import Principal
-from apps.accounts.queries import list_tokens
-from apps.accounts.serializers import token_record, user_record
+from apps.accounts.queries import list_sessions, list_tokens
+from apps.accounts.serializers import session_record, token_record, user_record
 from apps.core import json
 from apps.core.access import Level
 from apps.events.models import Event
@@ -64,6 +64,7 @@ class PersonExport:
         return {
             "account": self.account,
             "team": self.teams,
+            "session": self.sessions,
             "token": self.tokens,
             "repository": self.repositories,
             "thread": self.threads,
@@ -88,6 +89,10 @@ class PersonExport:
         teams: Any = list_teams(self.principal)
         for team in teams:
             yield {"record": team_record(team, team.caller_role)}
+
+    def sessions(self) -> Records:
+        for session in list_sessions(self.user).iterator(BATCH):
+            yield {"record": session_record(session)}
 
     def tokens(self) -> Records:
         for token in list_tokens(self.user).iterator(BATCH):

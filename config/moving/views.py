@@ -31,8 +31,8 @@ class PersonExportViewSet(ApiViewSet):
         """Read all data of the caller as JSON lines.
 
         Each line is an object with `type` and `record`, a record of this API: the account, teams,
-        tokens without their text, own repositories, threads, replies, their versions, pulls,
-        reviews, uploads, pings and events. Replies, versions, reviews and uploads have `repo_path`
+        sessions, tokens without their text, own repositories, threads, replies, their versions,
+        pulls, reviews, uploads, pings and events. Replies, versions, reviews and uploads have `repo_path`
         beside it. Reviews lack the fields that depend on the rest of their pull. Texts in
         repositories that the caller may not read any more are left out.
         """

@@ -18,8 +18,14 @@ pytestmark = ON_SERVE
 SAME_ORIGIN: dict[str, Any] = {"Sec_Fetch_Site": "same-origin"}
 MAKE = """
 from apps.accounts.actions import create_user
-for n in range(6):
+for n in range(8):
     create_user(principal=None, username=f"visitor{{n}}", password={password!r})
+"""
+BOSS = """
+from apps.accounts.actions import create_user
+from apps.accounts.models import User
+if not User.objects.filter(username="boss").exists():
+    create_user(principal=None, username="boss", is_staff=True)
 """
 people = count()
 
@@ -110,3 +116,33 @@ def test_a_stream_ends_when_its_reader_may_read_no_more(server, visitor, name, f
         assert stream.kinds(1) == ["repo-updated"]
         alice.delete(f"{followed.path}/members/{name}").gives(204)
         assert stream.next() is None
+
+
+def test_a_stream_ends_with_a_session_that_the_api_ends(server, visitor, name):
+    """At once, although the browser asks for nothing; the stream of a token goes on."""
+    api = server.api(name)
+    for path in ("/users/self/sessions/{uuid}", f"/users/{name}/sessions"):
+        client = signed_in(server, name)
+        sessions = api.get("/users/self/sessions").gives()["results"]
+        with (
+            opened(server, "", "scope=self", Cookie=cookie_of(client), **SAME_ORIGIN) as ending,
+            opened(server, name, "scope=self") as going_on,
+        ):
+            api.delete(path.format(uuid=sessions[0]["uuid"])).gives(204)
+            assert ending.next() is None
+            assert going_on.kinds(1) == ["user-updated"]
+
+
+def test_off_boarding_ends_the_streams_of_sessions_and_tokens(server, visitor, name):
+    server.run(BOSS)
+    server.token(name)  # its event comes before the streams
+    with (
+        opened(server, "", "scope=self", Cookie=cookie_of(visitor), **SAME_ORIGIN) as by_session,
+        opened(server, name, "scope=self") as by_token,
+    ):
+        server.api("boss").put(f"/users/{name}/offboard", confirm=name).gives()
+        assert by_session.next() is None
+        assert by_token.next() is None
+    for said in ({"Cookie": cookie_of(visitor), **SAME_ORIGIN}, {}):
+        with follow(server, "" if said else name, "scope=self", **said) as stream:
+            assert stream.refusal().status == 401

@@ -13,10 +13,11 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from apps.accounts.actions import deactivate_user
 from apps.accounts.authentication import principal_of
 from apps.accounts.models import ApiToken, User
 from apps.core.access import Level
-from apps.core.errors import ApiError, BadRequest
+from apps.core.errors import ApiError, BadRequest, Unauthenticated
 from apps.events.models import Event
 from apps.git.protocol import ZERO, Command
 from apps.repos.access import open_repo
@@ -28,6 +29,7 @@ from apps.repos.rules import RefMove
 from apps.teams.models import Member, Role, Team
 from tests.git.scratch import push_body
 from tests.principals import access_of
+from tests.principals import principal_of as principal_for
 from tests.repos.conftest import push_to
 from tests.waiting import eventually
 
@@ -373,3 +375,30 @@ def abandoned_quarantine(repo, name):
     (folder / "pack").mkdir(parents=True)
     (folder / "pack" / "tmp_pack_x").write_bytes(b"PACK")
     return folder
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda bob, sam: deactivate_user(principal=principal_for(sam), user=bob),
+        lambda bob, sam: bob.tokens.update(revoked_at=timezone.now()),
+    ],
+    ids=["the account is closed", "the token is revoked"],
+)
+def test_a_push_under_way_moves_nothing_once_its_credential_has_ended(
+    team_repo, other, make, bob, sam, end
+):
+    """git is killed while it waits for the rest of the pack; then the rest comes."""
+    body = push_body(other, [Command(ZERO, other.commit({"a": b"1"}), MAIN)])
+    principal = principal_of(make.token(bob))
+    access = open_repo(principal, team_repo.owner.path, team_repo.slug, needs=Level.WRITE)
+
+    def slow():
+        yield body[:-10]
+        end(bob, sam)
+        eventually(lambda: not PushJournal.objects.exists())
+        yield body[-10:]
+
+    with pytest.raises(Unauthenticated):
+        receive(access=access, body=with_connection_of_its_own(slow()))
+    assert not team_repo.git.refs() and not team_repo.refs.exists()

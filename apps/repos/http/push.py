@@ -11,7 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
+from select import POLLIN, poll
 from threading import Thread
+from time import monotonic
 from typing import IO, Self, cast
 from uuid import UUID
 
@@ -20,6 +22,7 @@ from django.db.models import Q
 from django.db.models.functions import Lower
 
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.body_limits import body_memory
 from apps.core.controls import CONTROLS, has_controls
@@ -27,6 +30,7 @@ from apps.core.errors import (
     ApiError,
     BadRequest,
     Forbidden,
+    Unauthenticated,
     as_api_error,
     plain_error,
     unavailable,
@@ -72,6 +76,8 @@ OUTDATED = "fetch first: the ref has moved"
 STALE = "stale info: the ref has moved"
 UNPACKED = b"unpack ok"
 """In git's report if it has kept the objects of a push, even if it has moved no ref."""
+CHECK_SECONDS = 0.5
+"""Seconds between two checks of the credential of a push that is under way."""
 SECONDS = 5
 """Most seconds that git may take while the repository is locked."""
 logger = logging.getLogger(__name__)
@@ -159,7 +165,8 @@ def carry_out(
     reported: dict[str, bool] = {}
     with Feeder(commands + rest, body) as feeder:
         try:
-            answer = run(repo, feeder, left if 0 < left < MOST_PUSHED else None)
+            most = left if 0 < left < MOST_PUSHED else None
+            answer = run(repo, feeder, access.principal, most)
             reported = reported_refs(answer, sideband=request.sideband)
             if UNPACKED in answer or not request.wants_report:
                 quota.add_pushed(repo, feeder.sent)
@@ -408,12 +415,15 @@ class Feeder:
             stdin.close()
 
 
-def run(repo: Repo, feeder: Feeder, most: int | None = None) -> bytes:
-    """Run receive-pack; return its answer. `most`: bytes of a pack, if fewer than usual."""
+def run(repo: Repo, feeder: Feeder, principal: Principal, most: int | None = None) -> bytes:
+    """Run receive-pack; return its answer. `most`: bytes of a pack, if fewer than usual.
+
+    It is killed, and moves nothing, if the account is closed or the token ends meanwhile: 401.
+    """
     process = repo.git.serve(Service.RECEIVE_PACK, most=most)
     try:
         feeder.start(process)
-        answer = collected(process)
+        answer = collected(process, principal)
         process.wait()
     finally:
         end(process)
@@ -426,10 +436,29 @@ def run(repo: Repo, feeder: Feeder, most: int | None = None) -> bytes:
     return answer
 
 
-def collected(process: GitProcess) -> bytes:
+def collected(process: GitProcess, principal: Principal) -> bytes:
     """git's answer, cut after `REPORT_LIMIT` bytes: a hostile push can make it large."""
     output, answer = cast("IO[bytes]", process.stdout), bytearray()
-    while piece := output.read1(PIECE):  # type: ignore[attr-defined]
+    waiting, check_at = poll(), monotonic() + CHECK_SECONDS
+    waiting.register(output, POLLIN)
+    while True:
+        is_ready = waiting.poll(CHECK_SECONDS * 1000)
+        if monotonic() >= check_at:
+            check_credential(principal)
+            check_at = monotonic() + CHECK_SECONDS
+        if not is_ready:
+            continue
+        piece = output.read1(PIECE)  # type: ignore[attr-defined]
+        if not piece:
+            return bytes(answer)
         if len(answer) < REPORT_LIMIT:
             answer += piece
-    return bytes(answer)
+
+
+def check_credential(principal: Principal) -> None:
+    """401 if the token of a push has ended, or the account is closed."""
+    is_valid = principal.renewed() is not None
+    give_back_connection()
+    if not is_valid:
+        text = "This API token has ended, or the account is deactivated. Nothing was pushed."
+        raise Unauthenticated("invalid_token", text)

@@ -1,0 +1,46 @@
+"""`docs/examples/offboard.sh`, as administrators run it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "docs" / "examples" / "offboard.sh"
+MAKE = """
+from apps.accounts.actions import create_user
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.teams.actions import create_team
+create_user(principal=None, username="boss", is_staff=True)
+create_user(principal=None, username="heir")
+leaver = create_user(principal=None, username="leaver")
+create_team(principal=Principal(leaver), name="Zoo", slug="zoo")
+"""
+
+
+def run(server, typed: str, *names: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "SITE": server.url, "TOKEN": server.token("boss")}
+    return subprocess.run(
+        ["sh", str(SCRIPT), *names],
+        env=env,
+        input=f"{typed}\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_ten_lines_off_board_one_person(server):
+    server.run(MAKE)
+    assert len(SCRIPT.read_text().splitlines()) <= 11
+    refused = run(server, "leaver", "leaver")
+    assert refused.returncode and "last_owner" in refused.stdout
+    mistyped = run(server, "lever", "leaver", "heir")
+    assert mistyped.returncode and "Type leaver" in mistyped.stdout
+    assert server.api("leaver").get("/users/self").status == 200
+    done = run(server, "leaver", "leaver", "heir")
+    assert done.returncode == 0, done.stderr
+    plan, _, record = done.stdout.partition("}{")
+    assert '"dry_run":true' in plan and '"dry_run":false' in record
+    assert server.api("boss").get("/users/leaver").gives()["is_active"] is False
