@@ -76,12 +76,13 @@ class PatchRouter(SimpleRouter):
     """Routes `PATCH` of a record to the method that answers its `PUT`.
 
     The two differ in the required fields (`Operation.request_of`). A `PUT` that changes no record
-    as a whole, such as `revoke`, has no `PATCH`.
+    as a whole, such as `revoke`, has no `PATCH`, and neither has a viewset without this method.
     """
 
     def get_method_map(self, viewset: Any, method_map: Mapping[str, str]) -> dict[str, str]:
         bound: dict[str, str] = super().get_method_map(viewset, method_map)
-        if bound.get("put") in {"update", "update_own"}:
+        is_allowed = "patch" in viewset.http_method_names
+        if is_allowed and bound.get("put") in {"update", "update_own"}:
             bound.setdefault("patch", bound["put"])
         return bound
 

@@ -25,6 +25,7 @@ class OffboardViewSet(ApiViewSet):
     """/users/{username}/offboard"""
 
     schema_tags = ["users"]
+    http_method_names = ["put", "options"]
     principal: Principal
     user: User
 
