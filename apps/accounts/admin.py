@@ -38,6 +38,7 @@ from apps.core.admin import (
     moment,
     row_link,
 )
+from apps.core.forms import permission_field, repo_paths_field
 from apps.core.search import begins, uuid_begins
 from apps.core.views import site_url
 
@@ -167,6 +168,8 @@ class NewToken(ActionForm):
 
     username = forms.CharField(max_length=255, help_text="The username of its owner.")
     name = forms.CharField(max_length=255, help_text="A name that tells its use.")
+    permission = permission_field()
+    repo_paths = repo_paths_field()
     expires_at = forms.TypedChoiceField(
         label="Ends", choices=ENDS, required=False, initial="90 days", empty_value=None
     )
@@ -189,7 +192,10 @@ class TokenAdmin(StaffAdmin):
     """The admin of API tokens. The text of a token is shown once, to the person who creates it."""
 
     group, position = "People", 2
-    list_display = ("name", "owner", "token_prefix", "status", "created_at", "last_used", "ends")
+    list_display = (
+        *("name", "owner", "token_prefix", "permission", "status"),
+        *("created_at", "last_used", "ends"),
+    )
     list_filter = (TokenState,)
     list_select_related = ("user",)
     search_help_text = (
@@ -197,7 +203,7 @@ class TokenAdmin(StaffAdmin):
         "characters of a token. Never paste a whole token."
     )
     layout = (
-        (None, {"fields": ("name", "owner", "token_prefix", "status")}),
+        (None, {"fields": ("name", "owner", "token_prefix", "permission", "limits", "status")}),
         ("Times", {"fields": ("created_at", "last_used", "ends", "revoked_at")}),
         ("Names", {"fields": ("uuid",)}),
     )
@@ -243,6 +249,13 @@ class TokenAdmin(StaffAdmin):
 
     def owner(self, row: ApiToken) -> str:
         return row_link(row.user)
+
+    @admin.display(description="repositories")
+    def limits(self, row: ApiToken) -> str:
+        if not row.is_limited:
+            return "not limited"
+        repos = row.repos.select_related("owner_team", "owner_user").order_by("pk")
+        return bulleted([row_link(repo, repo.path) for repo in repos]) or "none any more"
 
     def status(self, row: ApiToken) -> str:
         return token_badge(row)
