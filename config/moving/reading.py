@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ LINE_MAX = 4 * 1024 * 1024
 """Most bytes of a line. A text has at most 65,536 characters."""
 LINES_MAX = 4 * 1024**3
 """Most bytes of one file with lines."""
+EVENTS = "events.jsonl"
+"""The only file that is not imported."""
 UPLOAD = re.compile(r"uploads/[0-9a-f]{64}")
 
 
@@ -35,13 +38,13 @@ def reading(path: Path) -> Iterator[ArchiveReader]:
     try:
         # Opened here, because a failure would leave iterators that keep the file open.
         with path.open("rb") as raw, ZipFile(raw) as file:
-            yield ArchiveReader(file)
-    except (BadZipFile, EOFError, zlib.error) as error:
+            yield ArchiveReader(file, path.stat().st_size)
+    except (BadZipFile, EOFError, NotImplementedError, struct.error, zlib.error) as error:
         raise ValueError(f"{path} is damaged, or no archive: {error}") from None
 
 
 class ArchiveReader:
-    def __init__(self, file: ZipFile) -> None:
+    def __init__(self, file: ZipFile, size: int) -> None:
         self.zip = file
         self.files: dict[str, ZipInfo] = {}
         for info in file.infolist():
@@ -49,6 +52,9 @@ class ArchiveReader:
             if info.filename in self.files:
                 raise ValueError(f"The archive has two files {json.quoted(info.filename)}.")
             self.files[info.filename] = info
+        uploads = (info.file_size for name, info in self.files.items() if is_upload(name))
+        if sum(uploads) > size:  # an export stores them as they are
+            raise ValueError("The uploads are larger than the archive.")
         # Another format may have other records: it is named before they are looked at.
         self.manifest = self.record(MANIFEST, ManifestRecord)
         if self.manifest["format"] != FORMAT:
@@ -109,11 +115,12 @@ def check_file(info: ZipInfo) -> None:
     its size says.
     """
     name = info.filename
-    names = {MANIFEST, BUNDLE, "repository.json", "events.jsonl", *(f"{n}.jsonl" for n in LINES)}
+    names = {MANIFEST, BUNDLE, EVENTS, "repository.json", *(f"{n}.jsonl" for n in LINES)}
     if name not in names and not is_upload(name):
         raise ValueError(f"{json.quoted(name)} does not belong into an archive.")
     if info.compress_type not in {ZIP_STORED, ZIP_DEFLATED} or info.flag_bits & 1:
         raise ValueError(f"{name} is compressed in another way, or encrypted.")
     most = SIZE_MAX if is_upload(name) else LINES_MAX
-    if name != BUNDLE and info.file_size > most:
+    is_read = name not in {BUNDLE, EVENTS}  # a bundle is compared with the quota
+    if is_read and info.file_size > most:
         raise ValueError(f"{name} has more than {most:,} bytes.")

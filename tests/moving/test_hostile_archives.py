@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_LZMA, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZipFile, ZipInfo
 
 import orjson
 import pytest
@@ -122,6 +122,29 @@ def test_sizes_are_bounded(archive, refused, tmp_path):
         info.file_size = size + 1
         with pytest.raises(ValueError, match="more than"):
             reading.check_file(info)
+
+
+def test_uploads_that_expand_are_refused(archive, refused, tmp_path):
+    parts = {f"uploads/{number:064x}": bytes(100_000) for number in range(9)}
+    bad = changed(archive, tmp_path / "bomb.zip")
+    with ZipFile(bad, "a", ZIP_DEFLATED) as file:
+        for name, content in parts.items():
+            file.writestr(name, content)
+    assert "uploads are larger than the archive" in refused(bad)
+
+
+def test_events_may_have_any_size() -> None:
+    """They are not read, and a repository may have many."""
+    info = ZipInfo("events.jsonl")
+    info.file_size = reading.LINES_MAX + 1
+    reading.check_file(info)
+
+
+def test_a_later_version_of_zip_is_refused(archive, refused, tmp_path):
+    content = bytearray(archive.read_bytes())
+    content[content.rindex(b"PK\x01\x02") + 6] = 255
+    (tmp_path / "bad.zip").write_bytes(content)
+    assert "no archive: zip file version" in refused(tmp_path / "bad.zip")
 
 
 def test_a_method_that_takes_much_memory_is_refused(archive, refused, tmp_path):
