@@ -38,7 +38,7 @@ MEMBERS = {
     "ada": Role.ADMIN,
     "ina": Role.ADMIN,
 }
-NOISE = {"last_used_at"}
+NOISE = {"last_used_at", "last_seen_at"}
 """Columns that a refused request may change: the use of its token."""
 
 

@@ -26,8 +26,8 @@ def cell_of(one: Routed) -> Cell:
     owner = "user" if one.path.startswith("/users/{username}") else "team"
     path = one.path.replace("/users/{username}/repos", "/{owner}/repos")
     path = path.replace("/teams/{team_slug}/repos", "/{owner}/repos")
-    is_person = "members" in path or "/users/{username}" in path
-    case = "a member" if is_person else "" if path.endswith("/replies") else "own"
+    is_of_person = "members" in path or path.startswith("/users/{username}")
+    case = "a member" if is_of_person else "" if path.endswith("/replies") else "own"
     return Cell(f"{one.method} {path}", case, None, "St", owner, Visibility.PRIVATE, 200)
 
 

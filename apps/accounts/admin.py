@@ -104,6 +104,14 @@ class UserAdmin(StaffAdmin):
             lambda row: row.deletion_id is None and not row.is_active,
         ),
         RowAction(
+            "signout",
+            "Sign out everywhere",
+            lambda principal, row: actions.end_sessions(principal=principal, user=row),
+            "The person is signed out of every browser at once. Tokens are kept.",
+            "{} is signed out everywhere.",
+            lambda row: row.is_active,
+        ),
+        RowAction(
             "remove",
             "Delete",
             lambda principal, row, confirm: actions.delete_user(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.accounts.actions import create_token, reactivate_user
@@ -15,6 +16,7 @@ from apps.teams.models import Member
 from apps.threads.models import Thread
 from config.offboarding import plan
 from config.offboarding.actions import offboard
+from config.offboarding.serializers import offboarding_record
 from tests.factories import MemberFactory, TeamFactory, UserFactory
 from tests.principals import principal_of, team_access_of
 from tests.races import Aside, Outcome, at_once
@@ -122,6 +124,23 @@ def test_a_long_plan_says_which_lists_go_on(api, make, bob, sam, monkeypatch):
     monkeypatch.setattr(plan, "MOST", 2)
     found = plan.plan_for(bob)
     assert found.truncated == ["open_threads"]
+
+
+def test_a_plan_takes_as_many_queries_for_many_rows(make, bobs, alice, acme):
+    with CaptureQueriesContext(connection) as few:
+        plan.plan_for(bobs)
+    for _ in range(2):
+        repo = make.repo(acme, by=alice)
+        make.protection(repo, by=alice, branch="main", approver=bobs)
+        make.thread(repo, by=bobs)
+        make.pull(repo, by=bobs)
+        make.repo(bobs, by=bobs)
+        TeamFactory.create(owner=bobs)
+    with CaptureQueriesContext(connection) as many:
+        rows = plan.plan_for(bobs)
+        offboarding_record(rows)
+    assert len(rows.open_pulls) == len(rows.approver_rules) == len(rows.repos) == 3
+    assert len(many) == len(few)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -224,3 +224,11 @@ def test_people_tokens_and_invites_are_found(staff, sam, bob):
             page = staff.get(f"{admin_url(model)}?q={text}").gives()
             assert row_url(row) in page.html and row_url(bob) not in page.html, (model, text)
         assert row_url(row) not in staff.get(f"{admin_url(model)}?q=nothing").html
+
+
+def test_staff_signs_a_person_out_everywhere(staff, visit, bob, events):
+    browser = visit(bob)
+    assert browser.is_signed_in
+    with events("user-updated"):
+        staff.post(row_url(bob, "signout")).redirects_to(row_url(bob), 302)
+    assert not browser.is_signed_in

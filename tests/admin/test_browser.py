@@ -25,6 +25,7 @@ PATHS += [
     "/admin/overview/",
     "/admin/accounts/user/1/change/",
     "/admin/accounts/user/1/deactivate/",
+    "/admin/offboard/1/",
 ]
 WCAG = [tag for tag in TAGS if tag.startswith("wcag")]
 

@@ -12,7 +12,7 @@ from apps.accounts.actions import create_user
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.teams.actions import create_team
-create_user(principal=None, username="boss", is_staff=True)
+create_user(principal=None, username="chief", is_staff=True)
 create_user(principal=None, username="heir")
 leaver = create_user(principal=None, username="leaver")
 create_team(principal=Principal(leaver), name="Zoo", slug="zoo")
@@ -20,7 +20,7 @@ create_team(principal=Principal(leaver), name="Zoo", slug="zoo")
 
 
 def run(server, typed: str, *names: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "SITE": server.url, "TOKEN": server.token("boss")}
+    env = {**os.environ, "SITE": server.url, "TOKEN": server.token("chief")}
     return subprocess.run(
         ["sh", str(SCRIPT), *names],
         env=env,
@@ -43,4 +43,4 @@ def test_ten_lines_off_board_one_person(server):
     assert done.returncode == 0, done.stderr
     plan, _, record = done.stdout.partition("}{")
     assert '"dry_run":true' in plan and '"dry_run":false' in record
-    assert server.api("boss").get("/users/leaver").gives()["is_active"] is False
+    assert server.api("chief").get("/users/leaver").gives()["is_active"] is False
