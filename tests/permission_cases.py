@@ -2,7 +2,9 @@
 
 An anonymous, S0 stranger to a private and S1 to an internal or public repository, V viewer,
 M member, D admin, O owner, St staff, In inactive. The column
-`case` says whose the row is (own, of another), or it is a query string.
+`case` says whose the row is (own, of another), or it is a query string. `token` is the permission
+that a token needs; `this` says that one which is limited to the repository may be used, and
+`always` that any limited one may.
 """
 
 from __future__ import annotations
@@ -60,6 +62,7 @@ class Cell:
     owner: str
     visibility: Visibility
     status: int
+    token: str
 
     def __str__(self) -> str:
         words = (self.who, self.operation.replace("{owner}", self.owner), self.case)
@@ -83,7 +86,8 @@ def read_cells() -> Iterator[Cell]:
             body = json.loads(row["body"]) if row["body"] else None
             for who, owner, visibility in tries(row["operation"] + row["case"]):
                 status = int(row[who])
-                yield Cell(row["operation"], row["case"], body, who, owner, visibility, status)
+                aim = (row["operation"], row["case"], body, who, owner, visibility)
+                yield Cell(*aim, status, row["token"])
 
 
 def tries(text: str) -> Iterator[tuple[str, str, Visibility]]:

@@ -328,7 +328,9 @@ class ReplyVersionViewSet(VersionViewSet):
         """Load the reply. Only staff may read the versions of a deleted reply."""
         thread = get_thread(self.repo, self.kwargs["number"])
         reply = get_reply(thread, self.kwargs["reply_number"], shown=False)
-        if reply.is_deleted and not self.principal.is_staff:
+        if reply.is_deleted and self.principal.is_of_staff:
+            self.principal.check_staff()
+        elif reply.is_deleted:
             raise Missing("reply", reply.number, "this thread")
         self.versions = queries.list_reply_versions(reply)
 

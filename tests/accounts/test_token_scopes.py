@@ -8,9 +8,11 @@ from apps.accounts.authentication import principal_of
 from apps.accounts.models import ApiToken
 from apps.core.access import Permission
 from apps.core.operation import Operation
+from apps.events.models import Event
 from apps.repos.actions import update_repo
 from apps.repos.models import Repo
 from tests.api import Api
+from tests.factories import ForkFactory
 from tests.principals import access_of
 from tests.routes import routed
 
@@ -221,3 +223,48 @@ def test_a_token_with_its_scope_is_read_by_one_statement(
         principal = principal_of(text)
     assert principal.permission is Permission.WRITE
     assert principal.repo_ids == frozenset({team_repo.pk, other.pk})
+
+
+def test_a_limited_token_learns_no_name_of_another_repository(make, api, alice, bob, acme):
+    """Neither of the upstream, nor of a fork, nor of a text that another token has written."""
+    upstream = make.repo(bob, "hidden", by=bob, visibility="public")
+    fork = ForkFactory.create(upstream=upstream, owner=acme, created_by=alice).repo
+    ForkFactory.create(upstream=fork, owner=alice, created_by=alice)
+    make.thread(upstream, by=bob)
+    make.thread(fork, by=alice, body="See users/bob/hidden#1.")
+    limited = Api(make.scoped_token(alice, fork))
+    path = f"/teams/acme/repos/{fork.slug}"
+    full = api(alice).get(path).gives()
+    assert full["upstream_path"] == "users/bob/hidden"
+    for read in (path, f"{path}/fork", f"{path}/forks", f"{path}/threads/1?render=html"):
+        text = str(limited.get(read).gives())
+        for other in ("users/bob/hidden/", "'users/bob/hidden'", f"users/alice/{fork.slug}"):
+            assert other not in text, read
+    limited.get(f"{path}/compare/main...users/alice:main").fails(403, "token_scope")
+    new = {"title": "t", "body": "", "source_branch": "users/alice:topic", "target_branch": "main"}
+    limited.post(f"{path}/pulls", **new).fails(403, "token_scope")
+
+
+def test_a_refusal_names_no_repository(make, api, alice, acme, team_repo):
+    """Not even the present name, for a request by a former one."""
+    update_repo(access=access_of(alice, team_repo), name="Secret", slug="secret")
+    limited = Api(make.scoped_token(alice, make.repo(acme, "mine", by=alice)))
+    refused = limited.get(REPO)
+    assert "secret" not in refused.fails(403, "token_scope")
+    assert "Location" not in refused.response.headers
+    detail = limited.get("/events?scope=repo:teams/acme/api").fails(403, "token_scope")
+    assert "secret" not in detail
+
+
+def test_a_limited_token_reads_events_of_its_repository_alone(make, alice, team_repo, other):
+    limited = Api(make.scoped_token(alice, team_repo))
+    ids = {
+        repo.pk: Event.objects.filter(repo_id=repo.pk).latest("id").pk
+        for repo in (team_repo, other)
+    }
+    limited.get(f"/events/{ids[team_repo.pk]}").gives()
+    limited.get(f"/events/{ids[other.pk]}").fails(403, "token_scope")
+    own = Event.objects.filter(kind="token-created", private_to=alice.pk).latest("id")
+    limited.get(f"/events/{own.pk}").fails(403, "token_scope")
+    listed = limited.get("/events?scope=repo:teams/acme/api").gives()["results"]
+    assert {event["repo_path"] for event in listed} == {"teams/acme/api"}
