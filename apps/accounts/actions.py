@@ -231,6 +231,7 @@ def set_account(
     Arguments that are None change nothing. Locks and errors as in `update_user`, `deactivate_user`
     and `reactivate_user`: either all of it happens, or nothing.
     """
+    principal.check_signed_in()
     principal.check_staff()
     if is_active is False:
         rules.check_staff_remains(user)  # first: all lock staff before a single person

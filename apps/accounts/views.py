@@ -305,12 +305,12 @@ class SessionViewSet(OfUser):
         """List the browsers in which a person is signed in, last used first."""
         return self.page_of(queries.list_sessions(self.user), session_record)
 
-    @operation(Level.NONE, status=204, errors=("staff_required",))
+    @operation(Level.NONE, permission=Permission.ADMIN, status=204, errors=("staff_required",))
     def destroy(self) -> None:
         """Sign a browser out. Its live streams close."""
         actions.end_session(principal=self.principal, session=self.session)
 
-    @operation(Level.NONE, status=204, errors=("staff_required",))
+    @operation(Level.NONE, permission=Permission.ADMIN, status=204, errors=("staff_required",))
     def delete_all(self) -> None:
         """Sign a person out of every browser. Their live streams on pages close. Tokens stay."""
         actions.end_sessions(principal=self.principal, user=self.user)

@@ -38,6 +38,7 @@ def offboard(
     active member of staff, and if the person has joined a team meanwhile, 422.
     """
     if principal is not None:
+        principal.check_signed_in()
         principal.check_staff()
     heir = named_user(successor) if successor else None
     if dry_run:

@@ -25,7 +25,7 @@ class OffboardViewSet(ApiViewSet):
     """/users/{username}/offboard"""
 
     schema_tags = ["users"]
-    http_method_names = ["put", "options"]
+    http_method_names = ["put"]
     principal: Principal
     user: User
 
