@@ -38,7 +38,6 @@ from apps.core.admin import (
     moment,
     row_link,
 )
-from apps.core.forms import permission_field, repo_paths_field
 from apps.core.search import begins, uuid_begins
 from apps.core.views import site_url
 
@@ -176,8 +175,6 @@ class NewToken(ActionForm):
 
     username = forms.CharField(max_length=255, help_text="The username of its owner.")
     name = forms.CharField(max_length=255, help_text="A name that tells its use.")
-    permission = permission_field()
-    repo_paths = repo_paths_field()
     expires_at = forms.TypedChoiceField(
         label="Ends", choices=ENDS, required=False, initial="90 days", empty_value=None
     )
@@ -200,10 +197,7 @@ class TokenAdmin(StaffAdmin):
     """The admin of API tokens. The text of a token is shown once, to the person who creates it."""
 
     group, position = "People", 2
-    list_display = (
-        *("name", "owner", "token_prefix", "permission", "status"),
-        *("created_at", "last_used", "ends"),
-    )
+    list_display = ("name", "owner", "token_prefix", "status", "created_at", "last_used", "ends")
     list_filter = (TokenState,)
     list_select_related = ("user",)
     search_help_text = (
@@ -211,7 +205,7 @@ class TokenAdmin(StaffAdmin):
         "characters of a token. Never paste a whole token."
     )
     layout = (
-        (None, {"fields": ("name", "owner", "token_prefix", "permission", "limits", "status")}),
+        (None, {"fields": ("name", "owner", "token_prefix", "status")}),
         ("Times", {"fields": ("created_at", "last_used", "ends", "revoked_at")}),
         ("Names", {"fields": ("uuid",)}),
     )
@@ -257,13 +251,6 @@ class TokenAdmin(StaffAdmin):
 
     def owner(self, row: ApiToken) -> str:
         return row_link(row.user)
-
-    @admin.display(description="repositories")
-    def limits(self, row: ApiToken) -> str:
-        if not row.is_limited:
-            return "not limited"
-        repos = row.repos.select_related("owner_team", "owner_user").order_by("pk")
-        return bulleted([row_link(repo, repo.path) for repo in repos]) or "none any more"
 
     def status(self, row: ApiToken) -> str:
         return token_badge(row)

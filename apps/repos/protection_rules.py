@@ -15,7 +15,6 @@ from django.db.models import Q
 from rest_framework import serializers
 
 from apps.core.errors import Invalid
-from apps.core.forms import NameLinesField
 from apps.core.serializers import RuleCharField, StrictCharField, StrictIntegerField
 from apps.repos.contexts import CONTEXT, CONTEXT_MAX, context_problem
 from apps.repos.models import NAMES_MAX, REQUIRED_MAX, Protection
@@ -145,6 +144,22 @@ class NamesField(serializers.ListField):
         return [*dict.fromkeys(super().to_internal_value(data))]
 
 
+class LinesField(forms.CharField):
+    """A list of names in a form, one on each line."""
+
+    widget = forms.Textarea(attrs={"rows": 3})
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, **options)
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        lines = value if isinstance(value, list) else (value or "").splitlines()
+        return [*dict.fromkeys(line.strip() for line in lines if line.strip())]
+
+
 def names_record() -> serializers.Field[Any, Any, Any, Any]:
     return serializers.ListField(child=serializers.CharField())
 
@@ -175,7 +190,7 @@ def name_setting(
         summary=lambda names: f"{summary} {', '.join(names)}" if names else "",
         request_field=request_field,
         record_field=names_record,
-        form_field=partial(NameLinesField, label=label, help_text=help_text),
+        form_field=partial(LinesField, label=label, help_text=help_text),
         check=check,
     )
 

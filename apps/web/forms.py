@@ -21,7 +21,6 @@ from apps.accounts.serializers import CreateInvite, CreateToken, UpdateSelf
 from apps.core.changes import compare_with_page
 from apps.core.durations import parse_future
 from apps.core.errors import ApiError, Invalid, as_api_error, is_storage_full
-from apps.core.forms import permission_field, repo_paths_field
 from apps.core.serializers import RequestSerializer, RuleCharField
 from apps.core.slugs import USERNAME_MAX
 from apps.git.run import GitDiskFull
@@ -359,8 +358,6 @@ class NewToken(ExpiringForm):
         help_text="What the token is for, such as the machine that uses it.",
         autocomplete="off",
     )
-    permission = permission_field()
-    repo_paths = repo_paths_field()
     expires_at = forms.ChoiceField(
         label="Expires", choices=list(ENDS.items()), required=False, initial="90 days"
     )

@@ -25,10 +25,9 @@ from apps.accounts.models import (
 )
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import person_of_unsubscribe, proven_address
-from apps.accounts.queries import list_invites, list_sessions, list_tokens, load_repos
+from apps.accounts.queries import list_invites, list_sessions, list_tokens
 from apps.accounts.rules import check_email, check_invites_open, token_status
 from apps.core.access import Level
-from apps.core.forms import POWERS
 from apps.core.views import site_url
 from apps.site.kinds import RateScope
 from apps.web.decorators import FORM, POST, page
@@ -187,8 +186,7 @@ def tokens(request: PageRequest) -> HttpResponse:
             _, text = actions.create_token(
                 principal=request.principal, owner=request.user, **form.cleaned_data
             )
-    page = page_of(request, list_tokens(request.user), number=number)
-    page["results"] = [*map(token_row, load_repos(page["results"], request.principal))]
+    page = page_of(request, list_tokens(request.user), token_row, number=number)
     answer = render_page(
         request,
         "tokens",
@@ -212,8 +210,7 @@ def revoke_token(request: PageRequest, uid: UUID) -> HttpResponse:
 
 
 def token_row(token: ApiToken) -> dict[str, Any]:
-    powers = POWERS[token.permission].partition(":")[0]
-    return {"token": token, "state": token_status(token), "powers": powers}
+    return {"token": token, "state": token_status(token)}
 
 
 @page(Level.NONE, methods=FORM, throttle="signup-invites")

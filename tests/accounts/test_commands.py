@@ -138,13 +138,3 @@ def test_a_name_of_several_lines_or_of_control_characters_is_one_quoted_line(man
     lines = manage("list_tokens", "bob").splitlines()
     assert len(lines) == bob.tokens.count()
     assert lines[-1].endswith(r'"lap\u001b[2J\ntop"')
-
-
-def test_a_token_is_created_with_a_permission_and_for_repositories(manage, make, alice):
-    repo = make.repo(alice, "app", by=alice)
-    limits = ("--permission", "read", "--repo", repo.path)
-    manage("create_token", "alice", "--name", "deploy", *limits)
-    token = ApiToken.objects.get(name="deploy")
-    assert (token.permission, token.is_limited, [*token.repos.all()]) == ("read", True, [repo])
-    with pytest.raises(CommandError, match="users/alice/nothing"):
-        manage("create_token", "alice", "--name", "x", "--repo", "users/alice/nothing")

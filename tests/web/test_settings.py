@@ -228,23 +228,6 @@ def test_a_token_without_a_name_or_with_an_invalid_expiry_is_refused_and_keeps_w
     assert page.header("Cache-Control") == "no-store"
 
 
-def test_a_token_may_read_one_repository_only(visit, make, ada):
-    repo, other = make.repo(ada, "app", by=ada), make.repo(ada, "other", by=ada)
-    person = visit(ada)
-    refused = person.post(TOKENS, name="x", permission="read", repo_paths="users/ada/nothing")
-    assert "users/ada/nothing" in refused.gives(422).alert()
-    sent = {"name": "CI", "permission": "read", "repo_paths": f" {repo.path}\n\n"}
-    made = person.post(TOKENS, **sent).gives(201)
-    assert f"only in {repo.path}" in made.text
-    [text] = re.findall(rf'value="({TOKEN_PREFIX}\w+)"', made.html)
-    bot = Api(text)
-    bot.get(repo.api_path).gives()
-    bot.get(other.api_path).fails(403, "token_scope")
-    bot.post(f"{repo.api_path}/threads", title="t", body="", kind="question").fails(
-        403, "token_scope"
-    )
-
-
 def test_a_token_expires_when_the_form_says(visit, ada):
     for chosen, days in {"30 days": 30, "90 days": 90, "1y": 365.25}.items():
         visit(ada).post(TOKENS, name=chosen, expires_at=chosen).gives(201)

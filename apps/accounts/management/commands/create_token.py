@@ -1,4 +1,4 @@
-"""`manage.py create_token USER --name N` prints the token and nothing else."""
+"""`manage.py create_token USER --name N [--expires-in 30d]` prints the token and nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from apps.accounts.actions import create_token
 from apps.accounts.rules import named_user
 from apps.accounts.serializers import CreateToken
 from apps.core import command
-from apps.core.access import Permission
 from apps.core.serializers import validated
 
 
@@ -25,26 +24,9 @@ class Command(command.Command):
             metavar="DURATION",
             help='how long it is valid, such as "30d"; without it, it never expires',
         )
-        parser.add_argument(
-            "--permission",
-            choices=[*map(str, Permission)],
-            default=str(Permission.ADMIN),
-            help="the most that it may do: read, write, or everything that its owner may",
-        )
-        parser.add_argument(
-            "--repo",
-            action="append",
-            metavar="PATH",
-            help="limit it to this repository, such as teams/acme/hello; may be repeated",
-        )
 
     def run(self, **options: Any) -> str:
         user = named_user(options["user"])
-        values = {
-            "name": options["name"],
-            "expires_at": options["expires_in"],
-            "permission": options["permission"],
-            "repo_paths": options["repo"],
-        }
+        values = {"name": options["name"], "expires_at": options["expires_in"]}
         _, text = create_token(principal=None, owner=user, **validated(CreateToken(), values))
         return text
