@@ -15,7 +15,7 @@ from apps.accounts import actions
 from apps.accounts.models import ApiToken, Invite, InviteQuerySet, InviteStatus, Theme, User
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import person_of_unsubscribe, proven_address
-from apps.accounts.queries import list_invites, list_tokens
+from apps.accounts.queries import list_invites, list_tokens, load_repos
 from apps.accounts.rules import check_email, check_invites_open, token_status
 from apps.core.access import Level
 from apps.core.views import site_url
@@ -146,6 +146,7 @@ def tokens(request: PageRequest) -> HttpResponse:
                 principal=request.principal, owner=request.user, **form.cleaned_data
             )
     page = page_of(request, list_tokens(request.user), token_row, number=number)
+    load_repos([row["token"] for row in page["results"]], request.principal)
     answer = render_page(
         request,
         "tokens",
