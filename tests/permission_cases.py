@@ -62,7 +62,7 @@ class Cell:
     owner: str
     visibility: Visibility
     status: int
-    token: str
+    token: str = ""
 
     def __str__(self) -> str:
         words = (self.who, self.operation.replace("{owner}", self.owner), self.case)

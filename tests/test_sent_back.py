@@ -37,6 +37,7 @@ WITH_BODY = [one for one in routed() if one.request is not None]
 @pytest.mark.parametrize("one", WITH_BODY, ids=str)
 def test_the_example_of_a_request_is_understood_by_the_server(sample, db, tmp_path_factory, one):
     method, path = PermissionCase(cell_of(one), sample, tmp_path_factory).request()
+    sample.make.repo(sample.acme, "hello", by=sample.alice)  # examples name it
     [name] = one.described["requestBody"]["content"]["application/json"]["examples"]
     body = described()["components"]["examples"][name]["value"]
     if "repo_paths" in body:

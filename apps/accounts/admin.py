@@ -15,6 +15,7 @@ from django.utils.html import format_html
 
 from apps.accounts import actions
 from apps.accounts.models import (
+    NOT_GONE,
     PREFIX_LENGTH,
     TOKEN_PREFIX,
     ApiToken,
@@ -26,6 +27,7 @@ from apps.accounts.models import (
 from apps.accounts.principal import Principal
 from apps.accounts.rules import TokenStatus, named_user, token_status
 from apps.accounts.serializers import CreateInvite, CreateToken, UpdateInvite
+from apps.core.access import Permission
 from apps.core.admin import (
     ActionForm,
     Choices,
@@ -175,9 +177,24 @@ class NewToken(ActionForm):
 
     username = forms.CharField(max_length=255, help_text="The username of its owner.")
     name = forms.CharField(max_length=255, help_text="A name that tells its use.")
+    permission = forms.TypedChoiceField(
+        choices=[(one.value, one.value) for one in reversed(Permission)],
+        required=False,
+        empty_value="admin",
+        help_text="admin is everything that its owner may do.",
+    )
+    repo_paths = forms.CharField(
+        label="Repositories",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": "3"}),
+        help_text="One path a line, such as teams/acme/api. Empty: not limited.",
+    )
     expires_at = forms.TypedChoiceField(
         label="Ends", choices=ENDS, required=False, initial="90 days", empty_value=None
     )
+
+    def clean_repo_paths(self) -> list[str] | None:
+        return self.cleaned_data["repo_paths"].split() or None
 
 
 class TokenState(Choices):
@@ -206,6 +223,7 @@ class TokenAdmin(StaffAdmin):
     )
     layout = (
         (None, {"fields": ("name", "owner", "token_prefix", "status")}),
+        ("Scope", {"fields": ("permission", "limited_to")}),
         ("Times", {"fields": ("created_at", "last_used", "ends", "revoked_at")}),
         ("Names", {"fields": ("uuid",)}),
     )
@@ -251,6 +269,12 @@ class TokenAdmin(StaffAdmin):
 
     def owner(self, row: ApiToken) -> str:
         return row_link(row.user)
+
+    def limited_to(self, row: ApiToken) -> str:
+        if not row.is_limited:
+            return "not limited"
+        repos = row.repos.filter(NOT_GONE).select_related("owner_team", "owner_user").order_by("pk")
+        return ", ".join(repo.path for repo in repos) or "repositories that are gone"
 
     def status(self, row: ApiToken) -> str:
         return token_badge(row)

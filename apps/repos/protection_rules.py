@@ -144,7 +144,7 @@ class NamesField(serializers.ListField):
         return [*dict.fromkeys(super().to_internal_value(data))]
 
 
-class LinesField(forms.CharField):
+class NamesFormField(forms.CharField):
     """A list of names in a form, one on each line."""
 
     widget = forms.Textarea(attrs={"rows": 3})
@@ -190,7 +190,7 @@ def name_setting(
         summary=lambda names: f"{summary} {', '.join(names)}" if names else "",
         request_field=request_field,
         record_field=names_record,
-        form_field=partial(LinesField, label=label, help_text=help_text),
+        form_field=partial(NamesFormField, label=label, help_text=help_text),
         check=check,
     )
 

@@ -352,15 +352,36 @@ class NewInvite(ExpiringForm):
 class NewToken(ExpiringForm):
     request_serializer = CreateToken
     ENDS = {"30 days": "In 30 days", "90 days": "In 90 days", "1y": "In a year", "": "Never"}
+    PERMISSIONS = {
+        "admin": "Everything: it can do whatever you can, also delete repositories",
+        "write": "Write: also push, merge, and take part in threads, pulls and reviews",
+        "read": "Read: fetch and look at everything that you can see, change nothing",
+    }
 
     name = text_field(
         "Name",
         help_text="What the token is for, such as the machine that uses it.",
         autocomplete="off",
     )
+    permission = forms.ChoiceField(
+        label="Permission", choices=list(PERMISSIONS.items()), required=False
+    )
+    repo_paths = forms.CharField(
+        label="Repositories",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": "3"}),
+        help_text="One path a line, such as teams/acme/api: the token is valid for these alone. "
+        "Leave it empty for everything that you may do.",
+    )
     expires_at = forms.ChoiceField(
         label="Expires", choices=list(ENDS.items()), required=False, initial="90 days"
     )
+
+    def clean_permission(self) -> str:
+        return self.cleaned_data["permission"] or "admin"
+
+    def clean_repo_paths(self) -> list[str] | None:
+        return self.cleaned_data["repo_paths"].split() or None
 
 
 TEAM_SLUG = "Lower-case letters and digits, with a single - _ or . between them."

@@ -25,7 +25,7 @@ from apps.accounts.models import (
 )
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import person_of_unsubscribe, proven_address
-from apps.accounts.queries import list_invites, list_sessions, list_tokens
+from apps.accounts.queries import list_invites, list_sessions, list_tokens, load_repos
 from apps.accounts.rules import check_email, check_invites_open, token_status
 from apps.core.access import Level
 from apps.core.views import site_url
@@ -187,6 +187,7 @@ def tokens(request: PageRequest) -> HttpResponse:
                 principal=request.principal, owner=request.user, **form.cleaned_data
             )
     page = page_of(request, list_tokens(request.user), token_row, number=number)
+    load_repos([row["token"] for row in page["results"]], request.principal)
     answer = render_page(
         request,
         "tokens",

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 
 from apps.accounts.actions import create_token
 from apps.accounts.models import ApiToken, User
+from tests.api import Api
 from tests.databases import connected_to
 from tests.principals import principal_of
 
@@ -138,3 +139,10 @@ def test_a_name_of_several_lines_or_of_control_characters_is_one_quoted_line(man
     lines = manage("list_tokens", "bob").splitlines()
     assert len(lines) == bob.tokens.count()
     assert lines[-1].endswith(r'"lap\u001b[2J\ntop"')
+
+
+def test_a_token_is_created_with_a_scope(manage, team_repo):
+    options = ["--permission", "read", "--repo", "teams/acme/api"]
+    text = manage("create_token", "alice", "--name", "deploy", *options)
+    record = Api(text).get("/api-tokens/self").gives()
+    assert (record["permission"], record["repo_paths"]) == ("read", ["teams/acme/api"])

@@ -229,6 +229,7 @@ def test_a_limited_token_learns_no_name_of_another_repository(make, api, alice, 
     """Neither of the upstream, nor of a fork, nor of a text that another token has written."""
     upstream = make.repo(bob, "hidden", by=bob, visibility="public")
     fork = ForkFactory.create(upstream=upstream, owner=acme, created_by=alice).repo
+    assert fork is not None
     ForkFactory.create(upstream=fork, owner=alice, created_by=alice)
     make.thread(upstream, by=bob)
     make.thread(fork, by=alice, body="See users/bob/hidden#1.")

@@ -120,6 +120,17 @@ def test_a_token_is_shown_once(staff, bob, api, events):
     assert user_of_token(api, text)["username"] == "bob"
 
 
+def test_staff_gives_a_token_a_scope_and_sees_it(staff, make, bob):
+    make.repo(bob, "notes", by=bob)
+    new = {"username": "bob", "name": "deploy", "expires_at": "", "permission": "read"}
+    refused = staff.post(admin_url(ApiToken, "add"), **new, repo_paths="users/bob/missing")
+    assert refused.gives(422) and "users/bob/missing" in errors(refused)
+    staff.post(admin_url(ApiToken, "add"), **new, repo_paths="users/bob/notes").gives(201)
+    row = ApiToken.objects.get(name="deploy")
+    assert (row.permission, row.is_limited) == ("read", True)
+    assert "users/bob/notes" in staff.get(row_url(row)).gives().text
+
+
 def user_of_token(api, text):
     found = api()
     found.headers["Authorization"] = f"Bearer {text}"

@@ -214,6 +214,18 @@ def test_a_token_is_shown_once_and_works(visit, ada, events):
     assert Api(text[0]).get("/api-tokens/self").gives()["name"] == "laptop"
 
 
+def test_a_token_gets_a_scope_on_the_page(visit, make, ada):
+    make.repo(ada, "notes", by=ada)
+    person, scope = visit(ada), {"permission": "read", "expires_at": "90 days"}
+    refused = person.post(TOKENS, name="x", repo_paths="users/ada/missing", **scope).gives(422)
+    assert "users/ada/missing" in refused.alert()
+    made = person.post(TOKENS, name="x", repo_paths="users/ada/notes\r\n", **scope).gives(201)
+    assert "read, only users/Ada/notes" in made.text
+    text = re.findall(rf'value="({TOKEN_PREFIX}\w+)"', made.html)[0]
+    record = Api(text).get("/api-tokens/self").gives()
+    assert (record["permission"], record["repo_paths"]) == ("read", ["users/Ada/notes"])
+
+
 def test_a_token_without_a_name_or_with_an_invalid_expiry_is_refused_and_keeps_what_was_typed(
     visit, ada, events
 ):

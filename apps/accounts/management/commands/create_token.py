@@ -1,4 +1,6 @@
-"""`manage.py create_token USER --name N [--expires-in 30d]` prints the token and nothing else."""
+"""`manage.py create_token USER --name N [--expires-in 30d] [--permission read] [--repo PATH]…`
+prints the token and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from apps.accounts.actions import create_token
 from apps.accounts.rules import named_user
 from apps.accounts.serializers import CreateToken
 from apps.core import command
+from apps.core.access import Permission
 from apps.core.serializers import validated
 
 
@@ -24,9 +27,25 @@ class Command(command.Command):
             metavar="DURATION",
             help='how long it is valid, such as "30d"; without it, it never expires',
         )
+        parser.add_argument(
+            "--permission",
+            default=Permission.ADMIN.value,
+            help="read, write, or admin, which is everything that its owner may do (the default)",
+        )
+        parser.add_argument(
+            "--repo",
+            action="append",
+            metavar="PATH",
+            help="limit it to this repository, such as teams/acme/api; may be repeated",
+        )
 
     def run(self, **options: Any) -> str:
         user = named_user(options["user"])
-        values = {"name": options["name"], "expires_at": options["expires_in"]}
+        values = {
+            "name": options["name"],
+            "expires_at": options["expires_in"],
+            "permission": options["permission"],
+            "repo_paths": options["repo"],
+        }
         _, text = create_token(principal=None, owner=user, **validated(CreateToken(), values))
         return text
