@@ -91,7 +91,8 @@ def _level(person: User | None, repo: Repo) -> Level:
 def _is_open_to_readers(fork: Repo, target: Repo) -> bool:
     """Whether everybody who may read the target may read the fork."""
     is_inactive = fork.owner_team is not None and not fork.owner_team.is_active
-    if is_inactive or fork.visibility == Visibility.PRIVATE:
+    is_deleted = fork.deletion_id is not None
+    if is_deleted or is_inactive or fork.visibility == Visibility.PRIVATE:
         return False
     return RANK[fork.visibility] >= RANK[target.visibility]
 
