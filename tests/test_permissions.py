@@ -19,8 +19,11 @@ from tests.routes import routed
 from tests.sample_data import SampleData, everything
 
 WRITE = re.compile(r"INSERT|UPDATE|DELETE")
-NOTES = re.compile(r'UPDATE "accounts_apitoken" SET "last_used_at"|\w+ (INTO )?"browse_gitcache"')
-"""Reads store the use of a token, and slow results of git."""
+NOTES = re.compile(
+    r'UPDATE "accounts_(apitoken" SET "last_used_at|user" SET "last_seen_at)"'
+    r'|\w+ (INTO )?"browse_gitcache"'
+)
+"""Reads store the use of a token, when its person was last seen, and slow results of git."""
 
 
 @contextmanager

@@ -365,7 +365,10 @@ def test_of_many_merges_at_once_all_are_made_one_after_the_other(server, path, g
 
     def merge(some):
         for url in some:
-            answers.append(alice.post(url))
+            # On a slow machine its turn may come late: it keeps its position for a repeat.
+            while (answer := alice.post(url)).status == 503:
+                pass
+            answers.append(answer)
 
     clients = [Thread(target=merge, args=[urls[n::CLIENTS]]) for n in range(CLIENTS)]
     for client in clients:

@@ -14,8 +14,8 @@ from apps.accounts.principal import Principal
 from apps.teams.actions import create_team
 create_user(principal=None, username="chief", is_staff=True)
 create_user(principal=None, username="heir")
-leaver = create_user(principal=None, username="leaver")
-create_team(principal=Principal(leaver), name="Zoo", slug="zoo")
+departing = create_user(principal=None, username="departing")
+create_team(principal=Principal(departing), name="Zoo", slug="zoo")
 """
 
 
@@ -34,13 +34,13 @@ def run(server, typed: str, *names: str) -> subprocess.CompletedProcess[str]:
 def test_ten_lines_off_board_one_person(server):
     server.run(MAKE)
     assert len(SCRIPT.read_text().splitlines()) <= 11
-    refused = run(server, "leaver", "leaver")
+    refused = run(server, "departing", "departing")
     assert refused.returncode and "last_owner" in refused.stdout
-    mistyped = run(server, "lever", "leaver", "heir")
-    assert mistyped.returncode and "Type leaver" in mistyped.stdout
-    assert server.api("leaver").get("/users/self").status == 200
-    done = run(server, "leaver", "leaver", "heir")
+    mistyped = run(server, "departed", "departing", "heir")
+    assert mistyped.returncode and "Type departing" in mistyped.stdout
+    assert server.api("departing").get("/users/self").status == 200
+    done = run(server, "departing", "departing", "heir")
     assert done.returncode == 0, done.stderr
     plan, _, record = done.stdout.partition("}{")
     assert '"dry_run":true' in plan and '"dry_run":false' in record
-    assert server.api("chief").get("/users/leaver").gives()["is_active"] is False
+    assert server.api("chief").get("/users/departing").gives()["is_active"] is False

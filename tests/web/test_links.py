@@ -30,7 +30,7 @@ MANY = 2
 and the demo has thousands of such pages. All other pages are followed once.
 """
 
-QUERIES = 15
+QUERIES = 16
 """The largest number of queries for a page."""
 
 
