@@ -160,7 +160,7 @@ def _lock_repos(pull: Pull) -> None:
     another head than the one that is merged.
     """
     if pull.is_from_fork and pull.source_repo is not None:
-        lock(pull.source_repo)
+        lock(pull.source_repo, even_deleted=True)  # its pulls stay
     lock(pull.repo)
 
 
