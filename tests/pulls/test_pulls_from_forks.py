@@ -322,9 +322,9 @@ def set_open(upstream, closed, is_open):
 def test_a_reopened_pull_takes_nothing_from_a_deleted_fork(api, upstream, fork, clone, pull, alice):
     """A commit that was pushed while it was closed is gone with the fork."""
     made, path = pull
-    api(alice).put(path, status="closed").gives()
+    api(alice).put(f"{path}/status", status="closed").gives()
     secret = clone.push_commit("topic", {"key": "secret\n"})
     api(fork.owner_user).delete(f"{fork.api_path}?confirm={fork.full_name}").gives(202)
-    api(alice).put(path, status="open").gives()
+    api(alice).put(f"{path}/status", status="open").gives()
     assert api(alice).get(path).gives()["head_sha"] == made["head_sha"]
     assert not upstream.git.has_commit(secret)
