@@ -309,7 +309,8 @@ class ApiToken(models.Model):
     name = models.CharField(max_length=255)
     digest = models.CharField(max_length=64, unique=True)
     token_prefix = models.CharField(max_length=PREFIX_LENGTH)
-    former_digest = models.CharField(max_length=64, null=True)  # noqa: DJ001 - null is in no index
+    # Null, not an empty text, without one: the partial index then has only rotated tokens.
+    former_digest = models.CharField(max_length=64, null=True)  # noqa: DJ001
     """The digest of its text before the last rotation, which is valid until `former_until`."""
     former_until = models.DateTimeField(null=True)
     permission = models.CharField(

@@ -197,7 +197,8 @@ class GivenApproval(RecordSerializer):
 
 
 class RequiredCheck(RecordSerializer):
-    context = serializers.CharField()  # type: ignore[assignment] # DRF removes it from the class
+    # Ignored, because DRF removes fields from the class: this replaces no property.
+    context = serializers.CharField()  # type: ignore[assignment]
     state = serializers.ChoiceField([*STATES, MISSING])
     status_uuid = serializers.UUIDField(allow_null=True)
     counts = serializers.BooleanField()

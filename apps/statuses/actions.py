@@ -70,7 +70,7 @@ def _add(access: RepoAccess, status: CommitStatus) -> CommitStatus:
         [CommitChecks(repo=status.repo, sha=status.sha, state=status.state)], ignore_conflicts=True
     )
     checks = CommitChecks.objects.get(repo=status.repo, sha=status.sha)
-    # Of two at once, the second one waits here, and then reads the status of the first.
+    # A concurrent report of the same commit waits for this lock, and then reads this status.
     lock(checks)
     status.save(force_insert=True)
     _forget_oldest(status)

@@ -49,7 +49,8 @@ class CreateStatus(RequestSerializer):
 class StatusRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     sha = serializers.CharField()
-    context = serializers.CharField()  # type: ignore[assignment] # as above
+    # Ignored, because DRF removes fields from the class: this replaces no property.
+    context = serializers.CharField()  # type: ignore[assignment]
     state = serializers.ChoiceField(STATES)
     description = serializers.CharField(allow_blank=True)
     target_url = serializers.CharField(allow_null=True)

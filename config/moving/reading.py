@@ -39,6 +39,7 @@ def reading(path: Path) -> Iterator[ArchiveReader]:
         # Opened here, because a failure would leave iterators that keep the file open.
         with path.open("rb") as raw, ZipFile(raw) as file:
             yield ArchiveReader(file, path.stat().st_size)
+    # `zipfile` raises all of these for bytes that it cannot read; the third for later versions.
     except (BadZipFile, EOFError, NotImplementedError, struct.error, zlib.error) as error:
         raise ValueError(f"{path} is damaged, or no archive: {error}") from None
 

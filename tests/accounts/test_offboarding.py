@@ -122,8 +122,8 @@ def test_a_long_plan_says_which_lists_go_on(api, make, bob, sam, monkeypatch):
     for _ in range(3):
         make.thread(repo, by=bob)
     monkeypatch.setattr(plan, "MOST", 2)
-    found = plan.plan_for(bob)
-    assert found.truncated == ["open_threads"]
+    rows = plan.plan_for(bob)
+    assert rows.truncated == ["open_threads"]
 
 
 def test_a_plan_takes_as_many_queries_for_many_rows(make, bobs, alice, acme):

@@ -35,10 +35,10 @@ def stored() -> set[str]:
 def broken(document: dict[str, Any]) -> set[str]:
     """The stored promises that a document breaks, and its new demands of requests known before."""
     lines = stored()
-    kept = {line for line in lines if NEEDS not in line}
-    subjects = kept | {line.partition(".")[0] for line in kept}
+    promised = {line for line in lines if NEEDS not in line}
+    subjects = promised | {line.partition(".")[0] for line in promised}
     new = {line for line in demands(document) - lines if line.partition(NEEDS)[0] in subjects}
-    return (kept - promises(document)) | new
+    return (promised - promises(document)) | new
 
 
 def test_the_api_keeps_the_promises_of_its_releases():
@@ -47,8 +47,8 @@ def test_the_api_keeps_the_promises_of_its_releases():
 
 
 def schema(document: dict[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, Any] = document["components"]["schemas"][name]
-    return found
+    one: dict[str, Any] = document["components"]["schemas"][name]
+    return one
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -98,8 +98,8 @@ def test_the_newest_version_on_the_page_is_that_of_the_document():
 
 def test_every_address_that_is_new_since_the_last_release_stands_on_the_page():
     addresses = {name.partition(" ")[2] for name, _ in operations_of(described())}
-    known = {line.partition(" ")[2] for line in stored()}
-    missing = {path for path in addresses - known if f" {path}`" not in PAGE}
+    former = {line.partition(" ")[2] for line in stored()}
+    missing = {path for path in addresses - former if f" {path}`" not in PAGE}
     assert missing == set()
 
 

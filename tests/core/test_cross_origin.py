@@ -45,8 +45,8 @@ def words(header: str) -> set[str]:
 
 
 def preflight(client: Client, path: str, method: str, origin: str = APP) -> Any:
-    asked = {"Origin": origin, "Access-Control-Request-Method": method}
-    return client.options(path, headers=asked)
+    headers = {"Origin": origin, "Access-Control-Request-Method": method}
+    return client.options(path, headers=headers)
 
 
 # Preflights
@@ -162,17 +162,17 @@ def test_a_page_can_read_that_its_body_came_too_slowly(settings, monkeypatch):
 def test_no_cookie_acts_for_another_origin(client, make, alice, upload_url):
     client.force_login(alice)
     body = b'{"display_name": "Mallory"}'
-    asked = [
+    requests = [
         ("PATCH", f"{PREFIX}/users/self"),
         ("GET", f"{PREFIX}/users/self"),
         ("GET", f"{PREFIX}/tail-events?scope=self"),
         ("GET", upload_url),
     ]
     for site in ("cross-site", "same-site"):
-        said = {"Origin": APP, "Sec-Fetch-Site": site}
-        for method, path in asked:
+        headers = {"Origin": APP, "Sec-Fetch-Site": site}
+        for method, path in requests:
             with writing() as written:
-                answer = client.generic(method, path, body, "application/json", headers=said)
+                answer = client.generic(method, path, body, "application/json", headers=headers)
             assert answer.status_code in {401, 403}, path
             assert "Access-Control-Allow-Credentials" not in answer
             assert written == []

@@ -99,9 +99,9 @@ def test_the_newest_statuses_of_each_context_are_kept(repo, alice, head):
     for number in range(MOST_OF_CONTEXT + 3):
         text = str(number)
         create_status(access=access, sha=head, context="ci", state="pending", description=text)
-    kept = CommitStatus.objects.filter(context="ci").order_by("pk")
-    assert kept.count() == MOST_OF_CONTEXT
-    assert kept[0].description == "3"
+    statuses = CommitStatus.objects.filter(context="ci").order_by("pk")
+    assert statuses.count() == MOST_OF_CONTEXT
+    assert statuses[0].description == "3"
     assert CommitStatus.objects.filter(context="other").count() == 1
 
 

@@ -448,6 +448,7 @@ def collected(process: GitProcess, principal: Principal) -> bytes:
             check_at = monotonic() + CHECK_SECONDS
         if not is_ready:
             continue
+        # Ignored, because the type of pipes does not say that they are buffered.
         piece = output.read1(PIECE)  # type: ignore[attr-defined]
         if not piece:
             return bytes(answer)
