@@ -65,6 +65,7 @@ INSTALLED_APPS = [
     "apps.accounts",
     "apps.teams",
     "apps.repos",
+    "apps.webhooks",
     "apps.statuses",
     "apps.browse",
     "apps.uploads",
