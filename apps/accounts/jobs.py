@@ -22,7 +22,7 @@ from apps.accounts.principal import Principal
 from apps.accounts.proofs import unsubscribe_proof
 from apps.core import mail
 from apps.core.views import site_url
-from apps.events.kinds import PING_WORDS, PingKind
+from apps.events.kinds import PING_WORDS, Kind, PingKind
 from apps.events.models import Event, Ping, PingMail
 from apps.events.serializers import event_records
 from apps.jobs.leases import heartbeat
@@ -102,7 +102,7 @@ def send_mail(user: User, pings: list[Ping]) -> bool:
 
 def ping_line(ping: Ping, event: dict[str, Any]) -> dict[str, str]:
     """A ping in the mail: a sentence and a link."""
-    actor = event["actor_user_username"] or "Somebody"
+    actor = event["actor_user_username"] or "Guildhall"
     team = f" {event['team_slug']}" if ping.kind == PingKind.ADDED else ""
     return {
         "words": f"{actor} {PING_WORDS[ping.kind]}{team}",
@@ -112,6 +112,8 @@ def ping_line(ping: Ping, event: dict[str, Any]) -> dict[str, str]:
 
 def subject_of(event: dict[str, Any]) -> str:
     """For a thread `[teams/acme/api] Slow pushes`; for a team `[teams/acme] You were added …`."""
+    if event["kind"] == Kind.WEBHOOK_DISABLED:
+        return "A webhook was disabled"
     title = event["summary"]["thread_title"]
     if title is None:
         return f"[teams/{event['team_slug']}] You were added to the team"

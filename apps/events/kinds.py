@@ -193,6 +193,18 @@ class Kind(DescribedKind):
         "lifted a rate limit",
         "lifted the rate limit for {scope}",
     )
+    WEBHOOK_CREATED = "webhook-created", "added a webhook", "added a {webhook}"
+    WEBHOOK_UPDATED = (
+        "webhook-updated",
+        "changed a webhook",
+        "changed a {webhook}: {changed}",
+    )
+    WEBHOOK_DELETED = "webhook-deleted", "deleted a webhook", "deleted a webhook"
+    WEBHOOK_DISABLED = (
+        "webhook-disabled",
+        "disabled a webhook",
+        "disabled a {webhook}, because its receiver {reason}",
+    )
 
 
 ACTIVITY = {
@@ -214,6 +226,7 @@ class PingKind(DescribedKind):
     REVIEW_REQUESTED = "review_requested", "requested your review"
     REPLY = "reply", "replied to you"
     ADDED = "added", "added you to the team"
+    WEBHOOK_DISABLED = "webhook_disabled", "disabled a webhook of yours"
 
 
 PRIORITY = {kind: number for number, kind in enumerate(PingKind)}

@@ -48,6 +48,15 @@ class DisabledReason(models.TextChoices):
     """The receiver answered 410."""
 
 
+class Resume(StrEnum):
+    """The event with which a webhook goes on."""
+
+    NEXT = "next"
+    """The first that waits."""
+    NOW = "now"
+    """The first of those that happen from now on."""
+
+
 def new_secret() -> str:
     """A new secret in the form of Standard Webhooks: `whsec_` and 32 random bytes as base64."""
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
@@ -97,6 +106,8 @@ class Webhook(Leased):
     )
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
+    lag: int
+    """The number of events that wait; `queries.list_webhooks` sets it."""
 
     class Meta:
         constraints = [
@@ -107,6 +118,17 @@ class Webhook(Leased):
         indexes = [
             models.Index(fields=["repo", "-id"], name="webhook_of_repo"),
             models.Index(fields=["team", "-id"], name="webhook_of_team"),
+            models.Index(fields=["-id"], condition=Q(repo=None, team=None), name="webhook_of_site"),
+            models.Index(
+                fields=["next_attempt_at"],
+                condition=Q(is_active=True, next_attempt_at__isnull=False),
+                name="webhook_waiting",
+            ),
+            models.Index(
+                fields=["lease_until"],
+                condition=Q(lease_until__isnull=False),
+                name="webhook_leased",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -139,19 +161,18 @@ class Webhook(Leased):
         return owner.path if owner else ""
 
     @property
-    def api_path(self) -> str:
-        """Its path in the API, below the prefix."""
-        owner = self.repo or self.team
-        parent = "" if owner is None else getattr(owner, "api_path", f"/{owner.path}")
-        return f"{parent}/webhooks/{self.uuid}"
+    def is_of_site(self) -> bool:
+        return self.repo_id is None and self.team_id is None
 
     def event_keys(self) -> Keys:
-        # Not those of its repository or team: their readers may not know of its address.
+        # Not those of its repository or team, whose readers may not read its address.
         return Keys(site=True)
 
     def event_target(self) -> Target:
-        ident = {"uuid": str(self.uuid), "path": self.owner_path or None}
-        return Target("webhook", ident, api=self.api_path)
+        # The page leads to the present address. Events of the site outlive the owner's name.
+        path = f"/webhooks/{self.uuid}"
+        ident = {"uuid": str(self.uuid)}
+        return Target("webhook", ident, web=path, api=path if self.is_of_site else None)
 
     def event_title(self) -> None:
         return None
