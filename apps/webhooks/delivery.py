@@ -32,7 +32,8 @@ slots = Slots(4, 1, refusal=busy)
 def send_ping(webhook: Webhook) -> Delivery:
     """Send a ping now, also if the webhook is not active, and return its delivery.
 
-    Takes at most 15 seconds; 503 if too many of these attempts are in flight. Call it outside a transaction.
+    Takes at most 15 seconds; 503 if too many of these attempts are in flight. Call it outside a
+    transaction.
     """
     return _attempt(webhook, ping_payload(webhook, timezone.now()), is_redelivery=False)
 
