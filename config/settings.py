@@ -214,6 +214,7 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.uploads.jobs.sweep_uploads", "every": 3600.0},
     {"function": "apps.idempotency.jobs.forget_old_requests", "every": 600.0},
     {"function": "apps.accounts.jobs.delete_expired_sessions", "every": 24 * 3600.0},
+    {"function": "apps.webhooks.jobs.prune_deliveries", "every": 600.0},
     {"function": "apps.repos.jobs.make_next_fork"},
     {"function": "apps.repos.commits.find_next_commits"},
     {"function": "apps.repos.jobs.tidy_next_repo"},
@@ -222,6 +223,8 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.pulls.jobs.check_next_conflict"},
     {"function": "apps.web.jobs.prepare_next_changes"},
 ]
+# Context managers that are open while the worker runs, for work that is no loop of jobs.
+WORKER_CONTEXTS = ["apps.webhooks.dispatch.dispatching"]
 
 # Seconds between two checks whether another process has changed a rate limit.
 LIMITS_LOOK = 2.0

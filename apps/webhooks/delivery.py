@@ -7,18 +7,33 @@ import asyncio
 from django.utils import timezone
 
 from apps.core import metrics
-from apps.core.errors import NotFound
+from apps.core.errors import PLAIN, NotFound, Unavailable
 from apps.core.locks import give_back_connection
+from apps.core.slots import Slots
 from apps.webhooks.attempts import Attempt, Payload, payloads_of, ping_payload
 from apps.webhooks.events import event_in_scope
 from apps.webhooks.models import Delivery, Webhook
 from apps.webhooks.sending import Message, Outcome, Sender
 
+RETRY_AFTER = 5
+"""Seconds in `Retry-After`."""
+
+
+def busy(full: str) -> Unavailable:
+    """503 if too many requests wait for receivers."""
+    metrics.slots_refused.add("webhooks")
+    return Unavailable(*PLAIN[503], headers={"Retry-After": str(RETRY_AFTER)})
+
+
+slots = Slots(4, 1, refusal=busy)
+"""Each such attempt keeps a server thread for up to 15 seconds: one for each webhook."""
+
 
 def send_ping(webhook: Webhook) -> Delivery:
     """Send a ping now, also if the webhook is not active, and return its delivery.
 
-    Takes at most 15 seconds. Call it outside a transaction.
+    Takes at most 15 seconds; 503 if too many of these attempts are in flight. Call it outside a
+    transaction.
     """
     return _attempt(webhook, ping_payload(webhook, timezone.now()), is_redelivery=False)
 
@@ -42,9 +57,10 @@ def redeliver(delivery: Delivery) -> Delivery:
 
 
 def _attempt(webhook: Webhook, payload: Payload, *, is_redelivery: bool) -> Delivery:
-    attempt = Attempt(webhook, payload)
-    give_back_connection()
-    outcome = asyncio.run(_send(attempt.message))
+    with slots.slot(str(webhook.pk)):
+        attempt = Attempt(webhook, payload)
+        give_back_connection()
+        outcome = asyncio.run(_send(attempt.message))
     delivery = attempt.delivery(outcome, number=1, is_redelivery=is_redelivery)
     delivery.save(force_insert=True)
     metrics.webhook_deliveries.add(delivery.status)

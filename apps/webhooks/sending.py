@@ -88,6 +88,8 @@ class CheckedBackend(AnyIOBackend):
 
     def __init__(self, resolve: Resolve) -> None:
         self.resolve = resolve
+        self.is_connected = False
+        """Whether the last connection came about. A later failure is one of TLS."""
 
     async def connect_tcp(
         self,
@@ -97,16 +99,23 @@ class CheckedBackend(AnyIOBackend):
         local_address: str | None = None,
         socket_options: Iterable[SOCKET_OPTION] | None = None,
     ) -> AsyncNetworkStream:
+        self.is_connected = False
         async with asyncio.timeout(CONNECT_DEADLINE):
             addresses = await self.resolve(host, port)
             if not all(map(is_allowed, addresses)):
                 raise BlockedAddress(host)
-            *others, last = addresses[:ADDRESSES]
-            seconds = CONNECT_DEADLINE / (len(others) + 1)
-            for address in others:
-                with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
-                    return await super().connect_tcp(address, port, seconds)
-            return await super().connect_tcp(last, port, seconds)
+            stream = await self._connect(addresses[:ADDRESSES], port)
+        self.is_connected = True
+        return stream
+
+    async def _connect(self, addresses: list[str], port: int) -> AsyncNetworkStream:
+        """A connection to the first of these addresses that answers."""
+        *others, last = addresses
+        seconds = CONNECT_DEADLINE / len(addresses)
+        for address in others:
+            with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                return await super().connect_tcp(address, port, seconds)
+        return await super().connect_tcp(last, port, seconds)
 
     async def connect_unix_socket(
         self,
@@ -127,10 +136,9 @@ class Sender:
     """`async with Sender() as sender:` sends messages to one receiver, one after the other."""
 
     def __init__(self, resolve: Resolve = look_up) -> None:
+        self.backend = CheckedBackend(resolve)
         self.pool = httpcore2.AsyncConnectionPool(
-            ssl_context=tls_context(),
-            max_connections=1,
-            network_backend=CheckedBackend(resolve),
+            ssl_context=tls_context(), max_connections=1, network_backend=self.backend
         )
 
     async def __aenter__(self) -> Self:
@@ -152,7 +160,7 @@ class Sender:
         except BlockedAddress:
             error = "blocked_address"
         except (httpcore2.NetworkError, httpcore2.ProtocolError, OSError, ValueError) as problem:
-            error = error_of(problem)
+            error = error_of(problem, self.backend.is_connected)
         duration_ms = int((time.monotonic() - begun) * 1000)
         return Outcome(duration_ms, error, status, headers, stored_text(body))
 
@@ -211,13 +219,10 @@ def error_of_status(status: int) -> str:
     return "redirect" if status in REDIRECTS else "status"
 
 
-def error_of(problem: Exception) -> str:
+def error_of(problem: Exception, is_connected: bool) -> str:
     """The word for a failure of the connection or of the protocol."""
-    cause = problem.__cause__ or problem
-    if isinstance(cause, socket.gaierror | UnicodeError):
+    if isinstance(problem, socket.gaierror | UnicodeError):
         return "dns"
-    if isinstance(cause, ssl.SSLError):
-        return "tls"
-    if isinstance(problem, httpcore2.ConnectError | OSError):
-        return "refused"
-    return "disconnected" if isinstance(problem, httpcore2.NetworkError) else "protocol"
+    if isinstance(problem, httpcore2.ConnectError):
+        return "tls" if is_connected else "refused"
+    return "protocol" if isinstance(problem, httpcore2.ProtocolError) else "disconnected"

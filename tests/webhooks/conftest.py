@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from apps.webhooks import dispatch, queue
 from apps.webhooks.models import Delivery, DeliveryStatus, Webhook
 
 URL = "https://ci.example.org/hook?key=hunter2"
@@ -66,3 +69,19 @@ def make_delivery():
         return Delivery.objects.create(webhook=webhook, **{**row, **values})
 
     return make
+
+
+@pytest.fixture
+def on_this_machine(settings):
+    """Webhooks may call this machine by http."""
+    settings.WEBHOOK_ALLOW_HTTP = True
+    settings.WEBHOOK_ALLOWED_NETS = [ip_network("127.0.0.0/8")]
+
+
+@pytest.fixture
+def at_once(monkeypatch, on_this_machine):
+    """Waits between attempts are short, and there are more attempts."""
+    monkeypatch.setattr(queue, "BACK_OFF", (timedelta(milliseconds=50),) * 1000)
+    monkeypatch.setattr(dispatch, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(dispatch, "GAP_SECONDS", 0.0)
+    monkeypatch.setattr(dispatch, "RECOVERING_PAUSE", 0.0)
