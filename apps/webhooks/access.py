@@ -36,6 +36,7 @@ WebhookAccess = RepoAccess | TeamAccess | SiteAccess
 
 
 def access_to_site(principal: Principal) -> SiteAccess:
+    """Access to the site: that of an owner for staff, and none for others."""
     level = Level.OWNER if principal.is_of_staff else Level.NONE
     return SiteAccess(principal, level)
 
@@ -71,4 +72,4 @@ def check_belongs(access: WebhookAccess, webhook: Webhook) -> None:
     """`ValueError` if the webhook belongs to another repository or team, or to the site."""
     repo, team = owner_of(access)
     if (repo and repo.pk, team and team.pk) != (webhook.repo_id, webhook.team_id):
-        raise ValueError(f"{webhook!r} is not of {access.name}")
+        raise ValueError(f"{webhook!r} is not in {access.name}")

@@ -22,6 +22,7 @@ from apps.events.kinds import Kind, PingKind
 from apps.events.models import Event
 from apps.events.record import Deleted, record
 from apps.teams.models import Member, Role
+from apps.webhooks import delivery
 from apps.webhooks.access import (
     WebhookAccess,
     access_to_webhook,
@@ -29,7 +30,8 @@ from apps.webhooks.access import (
     lock_owner,
     owner_of,
 )
-from apps.webhooks.models import DisabledReason, Resume, Webhook, new_secret
+from apps.webhooks.addresses import check_url
+from apps.webhooks.models import Delivery, DisabledReason, Resume, Webhook, new_secret
 
 MOST_WEBHOOKS = 20
 """Most webhooks of a repository, of a team, and of the site."""
@@ -51,6 +53,7 @@ def create_webhook(
     Errors: 409 `webhook_limit`, 422 `invalid_url`.
     """
     access.require_change(Level.ADMIN)
+    check_url(url)
     lock_owner(access)
     repo, team = owner_of(access)
     if Webhook.objects.filter(repo=repo, team=team).count() >= MOST_WEBHOOKS:
@@ -90,6 +93,8 @@ def update_webhook(
     active.
     """
     access.require_change(Level.ADMIN)
+    if url is not None:
+        check_url(url)
     _lock(access, webhook)
     if resume is not None and not (webhook.is_active if is_active is None else is_active):
         text = "resume: The webhook is not active. Send is_active: true as well."
@@ -153,8 +158,34 @@ def rotate_secret(
     record(Kind.WEBHOOK_UPDATED, actor=access.user, about=webhook, data=data)
 
 
+def ping_webhook(*, access: WebhookAccess, webhook: Webhook) -> Delivery:
+    """Send a request of the kind `ping` now, and return its delivery, which may have failed.
+
+    Takes up to 15 seconds, without a transaction and without a lock.
+    """
+    _check(access, webhook)
+    return delivery.send_ping(webhook)
+
+
+def redeliver(*, access: WebhookAccess, webhook: Webhook, sent: Delivery) -> Delivery:
+    """Send the event or ping of a delivery again, as `ping_webhook`. Progress and state stay.
+
+    404 if the webhook may not send the event any more.
+    """
+    _check(access, webhook)
+    if sent.webhook_id != webhook.pk:
+        raise ValueError(f"{sent!r} is not in {webhook!r}")
+    sent.webhook = webhook  # it is loaded
+    return delivery.redeliver(sent)
+
+
+def _check(access: WebhookAccess, webhook: Webhook) -> None:
+    access.require_change(Level.ADMIN)
+    check_belongs(access, webhook)
+
+
 @transaction.atomic
-def disable_webhook(webhook: Webhook, reason: str) -> None:
+def disable_webhook(*, webhook: Webhook, reason: str) -> None:
     """Disable a webhook whose receiver fails, and ping its creator and the owners.
 
     Only the worker calls it; there is no caller whose access could be checked. Locks the webhook.

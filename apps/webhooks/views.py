@@ -112,6 +112,15 @@ class WebhookViewSet(WebhookScoped):
         actions.rotate_secret(access=self.access, webhook=self.webhook, **self.validated_data)
         return {**self.record(self.webhook), "secret": self.webhook.secret}
 
+    @action(detail=True, methods=["post"])
+    @operation(Level.ADMIN, response=DeliveryRecord, status=201)
+    def ping(self) -> dict[str, Any]:
+        """Send a request of the kind `ping` at once, and answer with its delivery.
+
+        It is one attempt of at most 15 seconds, also for a webhook that is not active.
+        """
+        return delivery_record(actions.ping_webhook(access=self.access, webhook=self.webhook))
+
     def record(self, webhook: Webhook) -> dict[str, Any]:
         return webhook_record(self.get_webhook(webhook.uuid))
 
@@ -159,6 +168,18 @@ class DeliveryViewSet(WebhookScoped):
         """
         return full_delivery_record(self.delivery)
 
+    @action(detail=True, methods=["post"])
+    @operation(Level.ADMIN, response=DeliveryRecord, status=201)
+    def redeliver(self) -> dict[str, Any]:
+        """Send the request of a delivery again at once, and answer with the new delivery.
+
+        It has the same `webhook-id` and a new timestamp. It is one attempt of at most 15 seconds,
+        and changes neither the state of the webhook nor the events that wait.
+        """
+        return delivery_record(
+            actions.redeliver(access=self.access, webhook=self.webhook, sent=self.delivery)
+        )
+
 
 class WebhookOfRepoViewSet(RepoScoped, WebhookViewSet):
     """/{owner}/repos/{repo_slug}/webhooks"""
@@ -205,6 +226,7 @@ class WebhookOfSiteViewSet(SiteScoped, WebhookViewSet):
     update = for_staff(WebhookViewSet.update)
     destroy = for_staff(WebhookViewSet.destroy)
     rotate_secret = for_staff(WebhookViewSet.rotate_secret)
+    ping = for_staff(WebhookViewSet.ping)
 
 
 class DeliveryOfSiteViewSet(SiteScoped, DeliveryViewSet):
@@ -212,3 +234,4 @@ class DeliveryOfSiteViewSet(SiteScoped, DeliveryViewSet):
 
     list = for_staff(DeliveryViewSet.list)
     retrieve = for_staff(DeliveryViewSet.retrieve)
+    redeliver = for_staff(DeliveryViewSet.redeliver)

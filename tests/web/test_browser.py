@@ -37,7 +37,12 @@ from apps.repos.access import access_to
 from apps.repos.actions import add_approver, create_fork, create_protection, create_repo
 from apps.site.models import SiteSettings
 from apps.teams.actions import create_team
+from apps.accounts.models import User
+from apps.teams.access import access_to_team
 from apps.threads.actions import create_reply, create_thread
+from apps.webhooks.access import access_to_site
+from apps.webhooks.actions import create_webhook
+from apps.webhooks.models import Delivery
 from tests.browse.code import code_of, push
 
 SiteSettings.load()
@@ -88,7 +93,25 @@ create_pull(access=other, source_branch="c" * 255, target_branch="main", **hosti
 create_protection(access=access, branch="main")
 team = create_team(principal=Principal(ada), name={HOSTILE!r}, slug="t" * 64)
 invite = create_invite(principal=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
+team_access = access_to_team(Principal(ada), team)
+site_access = access_to_site(Principal(User.objects.get(username="Sam1")))
+hooks = []
+for owner in (access, team_access, site_access):
+    url = "https://ci.example.org/" + "w" * 300
+    hook = create_webhook(access=owner, url=url, kinds=["pull-merged"], description="W" * 255)
+    hooks.append(hook)
+    hook.consecutive_failures, hook.next_attempt_at = 3, later
+    hook.save()
+    delivery = Delivery.objects.create(
+        webhook=hook, kind="pull-merged", event_id=1, attempt=3, status="failed", error="status",
+        response_status=500, duration_ms=12, request_headers={{"webhook-id": "evt_1"}},
+        request_body=json.dumps({{"title": {HOSTILE!r}}}), response_body={HOSTILE!r},
+        response_headers={{"x" * 60: {HOSTILE!r}}},
+    )
+    hooks.append(delivery)
 print(json.dumps({{
+    "hook": str(hooks[0].uuid), "delivery": str(hooks[1].uuid),
+    "team_hook": str(hooks[2].uuid), "team_delivery": str(hooks[3].uuid),
     "token": str(tokens[0].uuid), "invite": str(invite.uuid),
     "protection": str(protection.uuid), "approver": str(people[1].uuid),
     "reset": f"token={{reset_proof(people[2])}}",
@@ -132,6 +155,13 @@ FOR_ADA += [
     f"{REPO}/settings/protections/{{protection}}{below}"
     for below in ("", "/delete", "/approvers/{approver}/remove")
 ]
+WEBHOOKS = f"{REPO}/settings/webhooks", f"/teams/{'t' * 64}/~settings/webhooks"
+FOR_ADA += [*WEBHOOKS, "/webhooks/{hook}"]
+for path, hook, delivery in zip(
+    WEBHOOKS, ("hook", "team_hook"), ("delivery", "team_delivery"), strict=True
+):
+    one = f"{path}/{{{hook}}}"
+    FOR_ADA += [one, f"{one}/rotate", f"{one}/delete", f"{one}/deliveries/{{{delivery}}}"]
 FOR_ADA += ["/", "/inbox", "/inbox?unread=false", "/activity", "/activity?scope=user:Ada1"]
 FOR_ADA += [f"/pulls?show={show}" for show in ("you", "others", "done")]
 FOR_ADA += [f"/search?type={sort}" for sort in ("repos", "pulls", "threads", "users")]
