@@ -21,6 +21,7 @@ from pathlib import Path
 import orjson
 from measuring import ROOT  # sets the path and Django up
 
+from tests import server as servers
 from tests.scenarios.killed_webhooks import SETTINGS
 from tests.server import Server
 from tests.tail import opened
@@ -32,6 +33,7 @@ HOOKS, DEAD = 1000, 300
 POSTS, ROUNDS = 100, 3
 """Requests of a round, and rounds of each variant."""
 PORT = 18999
+servers.PATIENCE = 600.0  # this machine may be busy
 REPOS = 50
 NO_LIMITS = "from apps.site.models import RateLimit; RateLimit.objects.update(is_enabled=False)"
 MAKE = """

@@ -110,8 +110,8 @@ def due_since() -> dt.datetime | None:
     waiting = filter(None, map(next_event, hooks.order_by("cursor_event_id")[:SAMPLE]))
     times = [event.created_at for event in waiting]
     expired = Webhook.objects.filter(is_active=True, lease_until__lt=timezone.now())
-    times += expired.order_by("lease_until").values_list("lease_until", flat=True)[:1]
-    return min(times, default=None)
+    first = expired.order_by("lease_until").values_list("lease_until", flat=True).first()
+    return min([*times, *([first] if first else [])], default=None)
 
 
 def next_event(webhook: Webhook) -> EventRow | None:

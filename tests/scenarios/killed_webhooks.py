@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import threading
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -26,6 +26,8 @@ from tests.server import ROOT, Server
 from tests.waiting import eventually
 from tests.webhooks.receivers import Answer, Received, Receiver, first_arrivals
 
+HOOKS = 8
+"""Webhooks with a receiver each: those whose worker was killed wait for the end of a lease."""
 NewServer = Callable[..., Server]
 FORWARD = """
     UPDATE webhooks_webhook SET next_attempt_at = created_at, consecutive_failures = 1
@@ -50,11 +52,11 @@ class Site:
     def rows(self, statement: str) -> list[Any]:
         """The rows of a statement; none of one that changes rows."""
         if self.server.database:
-            with psycopg.connect(self.server.database, autocommit=True) as database:
-                cursor = database.execute(statement.encode())
+            with psycopg.connect(self.server.database, autocommit=True) as server:
+                cursor = server.execute(statement.encode())
                 return cursor.fetchall() if cursor.description else []
-        with closing(sqlite3.connect(self.server.file, timeout=30)) as database, database:
-            return database.execute(statement).fetchall()
+        with closing(sqlite3.connect(self.server.file, timeout=30)) as file, file:
+            return file.execute(statement).fetchall()
 
     def start_worker(self) -> None:
         self.workers.append(
@@ -91,7 +93,7 @@ class Report:
     requests: int
     failed: int
     repeated: int
-    """Events that a receiver has accepted more than once."""
+    """Requests about an event that their receiver had accepted before."""
     kills: dict[str, int]
 
 
@@ -114,30 +116,33 @@ def run(folder: Path, seconds: float, seed: int, new_server: NewServer = Server)
     random = Random(seed)  # noqa: S311 - no secret
     unsteady = Unsteady(random)
     environment = {**SETTINGS, "WEB_CONCURRENCY": "2"}
-    with Receiver(unsteady) as receiver, new_server(folder, "serve", **environment) as server:
+    with ExitStack() as stack, new_server(folder, "serve", **environment) as server:
+        hosts = [f"127.0.0.{number}" for number in range(1, HOOKS + 1)]
+        receivers = [stack.enter_context(Receiver(unsteady, host)) for host in hosts]
         site = Site(server, random)
-        secret, thread = prepare(server, receiver.url)
-        [[team, cursor]] = site.rows("SELECT team_id, cursor_event_id FROM webhooks_webhook")
+        secrets, thread = prepare(server, [receiver.url for receiver in receivers])
+        [[team, cursor], *_] = site.rows("SELECT team_id, cursor_event_id FROM webhooks_webhook")
+        expected = OF_TEAM.format(team, cursor)
         site.start_worker()
         try:
             work(site, thread, seconds)
             unsteady.is_healed = True
-            expected = OF_TEAM.format(team, cursor)
-            wait_for_all(site, receiver, expected)
+            for receiver in receivers:
+                wait_for_all(site, receiver, expected)
         finally:
             site.end_worker()
-        return check(site, receiver, secret, expected)
+        return check(site, receivers, secrets, expected)
 
 
-def prepare(server: Server, url: str) -> tuple[str, str]:
-    """A team with a webhook and a thread; the secret, and the path of the thread's replies."""
+def prepare(server: Server, urls: list[str]) -> tuple[list[str], str]:
+    """A team with webhooks and a thread; the secrets, and the path of the thread's replies."""
     alice, slug = server.api("alice"), f"t{uuid4().hex[:10]}"
     alice.post("/teams", name="Team", slug=slug).gives(201)
     alice.post(f"/teams/{slug}/repos", name="Api", slug="api").gives(201)
-    hook = alice.post(f"/teams/{slug}/webhooks", url=url).gives(201)
     threads = f"/teams/{slug}/repos/api/threads"
+    hooks = [alice.post(f"/teams/{slug}/webhooks", url=url).gives(201) for url in urls]
     thread = alice.post(threads, title="Slow", body="", kind="issue").gives(201)
-    return hook["secret"], f"{threads}/{thread['number']}/replies"
+    return [hook["secret"] for hook in hooks], f"{threads}/{thread['number']}/replies"
 
 
 def work(site: Site, replies: str, seconds: float) -> None:
@@ -179,13 +184,17 @@ def wait_for_all(site: Site, receiver: Receiver, expected: str) -> None:
     eventually(has_all, within=300, pause_for=0.5)
 
 
-def check(site: Site, receiver: Receiver, secret: str, expected: str) -> Report:
+def check(site: Site, receivers: list[Receiver], secrets: list[str], expected: str) -> Report:
     """Every event has arrived, the first arrivals in order, each with a valid signature."""
-    ids = [row[0] for row in site.rows(expected)]
-    assert first_arrivals(receiver.ids) == first_arrivals(receiver.accepted) == ids
-    for request in receiver.requests:
-        request.verify_at_any_time(secret)
-    repeated = len(receiver.accepted) - len(ids)
-    assert repeated <= sum(site.kills.values()), "an event came twice without a kill"
-    failed = len(receiver.requests) - len(receiver.accepted)
-    return Report(len(ids), len(receiver.requests), failed, repeated, site.kills)
+    ids, kills = [row[0] for row in site.rows(expected)], sum(site.kills.values())
+    report = Report(len(ids), 0, 0, 0, site.kills)
+    for receiver, secret in zip(receivers, secrets, strict=True):
+        assert first_arrivals(receiver.ids) == first_arrivals(receiver.accepted) == ids
+        for request in receiver.requests:
+            request.verify_at_any_time(secret)
+        repeated = len(receiver.accepted) - len(ids)
+        assert repeated <= kills, "an event came twice without a kill"
+        report.requests += len(receiver.requests)
+        report.failed += len(receiver.requests) - len(receiver.accepted)
+        report.repeated += repeated
+    return report
