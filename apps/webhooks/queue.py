@@ -148,16 +148,16 @@ def settle(sent: Sequence[Sent], *, goes_on: bool) -> list[Step | None]:
     """
     tokens = {one.step.webhook.pk: one.step.token for one in sent}
     with transaction.atomic():
-        rows = Webhook.objects.filter(pk__in=tokens).order_by("pk")
-        locked = rows.select_for_update(of=("self",), no_key=True)
+        hooks = Webhook.objects.filter(pk__in=tokens).order_by("pk")
+        locked = hooks.select_for_update(of=("self",), no_key=True)
         held = {hook.pk: hook for hook in locked if hook.is_held(tokens[hook.pk])}
         stored = [(one, held[one.step.webhook.pk]) for one in sent if one.step.webhook.pk in held]
         Delivery.objects.bulk_create(delivery_of(one, hook) for one, hook in stored)
-        found = [store_outcome(one, hook, goes_on=goes_on) for one, hook in stored]
+        events = [store_outcome(one, hook, goes_on=goes_on) for one, hook in stored]
     for one, hook in stored:
         disable_if_hopeless(hook, one.outcome)
-    following = [(one.step, hook, event) for (one, hook), event in zip(stored, found, strict=True)]
-    steps = next_steps([(step, hook, event) for step, hook, event in following if event])
+    rows = zip(stored, events, strict=True)
+    steps = next_steps([(one.step, hook, event) for (one, hook), event in rows if event])
     return [steps.get(one.step.webhook.pk) for one in sent]
 
 

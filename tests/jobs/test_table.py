@@ -36,15 +36,11 @@ def of_no_repository(name: UUID) -> Path:
     return folder
 
 
-def expire() -> None:
-    """Expired rows of requests and sessions."""
+def expire(repo: Repo, by: User) -> None:
+    """Expired rows of requests and sessions, and an old delivery of a webhook."""
     over = {"created_at": timezone.now() - DAY, "leased_until": timezone.now()}
     KeyedRequest.objects.create(digest="0" * 64, body="0" * 64, **over)
     Session.objects.create(session_key="old", expire_date=timezone.now() - DAY)
-
-
-def delivered_long_ago(repo: Repo, by: User) -> None:
-    """A delivery of a webhook that nobody needs any more."""
     hook = Webhook.objects.create(repo=repo, url="https://ci", created_by=by, cursor_event_id=0)
     of_month, status = timezone.now() - 31 * DAY, DeliveryStatus.FAILED
     Delivery.objects.create(webhook=hook, status=status, duration_ms=1, created_at=of_month)
@@ -79,8 +75,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     PushJournal.objects.create(repo=repo, push=repo.uuid, **gone)
     PushJournal.objects.update(created_at=timezone.now() - DAY)
     folder = of_no_repository(alice.uuid)
-    expire()
-    delivered_long_ago(repo, alice)
+    expire(repo, alice)
     old = deleted_long_ago(make.repo(acme, "old", by=alice), alice)
     before = settings.JOBS
     settings.JOBS = [*before, test_worker.row("last")]
