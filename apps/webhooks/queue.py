@@ -196,9 +196,9 @@ def disable_if_hopeless(webhook: Webhook, outcome: Outcome) -> None:
     if outcome.has_succeeded or not webhook.is_active:
         return
     if outcome.status == GONE:
-        disable_webhook(webhook, DisabledReason.GONE)
+        disable_webhook(webhook=webhook, reason=DisabledReason.GONE)
     elif webhook.consecutive_failures > len(BACK_OFF):
-        disable_webhook(webhook, DisabledReason.GAVE_UP)
+        disable_webhook(webhook=webhook, reason=DisabledReason.GAVE_UP)
 
 
 def retry_after(outcome: Outcome) -> dt.timedelta:
