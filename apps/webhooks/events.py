@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ READ_SIZE = 1000
 PAST_ALL = 10**18
 """Larger than the id of any event."""
 WEBHOOK_KINDS = "webhook-"
+SAMPLE = 20
+"""Webhooks that `due_since` looks at."""
 
 
 @dataclass
@@ -95,6 +98,20 @@ def behind() -> list[int]:
     of_site = Q(repo=None, team=None) & Exists(newer.filter(site=1))
     hooks = Webhook.objects.filter(is_due()).filter(of_repo | of_team | of_site)
     return [*hooks.order_by("pk").values_list("pk", flat=True)]
+
+
+def due_since() -> dt.datetime | None:
+    """The time since when events or expired leases have waited for a worker; None if none do.
+
+    Retries are left out, as those of one host wait for each other, and so are webhooks with kinds.
+    It looks at the first of many webhooks.
+    """
+    hooks = Webhook.objects.filter(pk__in=behind(), consecutive_failures=0, kinds=[])
+    waiting = filter(None, map(next_event, hooks.order_by("cursor_event_id")[:SAMPLE]))
+    times = [event.created_at for event in waiting]
+    expired = Webhook.objects.filter(is_active=True, lease_until__lt=timezone.now())
+    first = expired.order_by("lease_until").values_list("lease_until", flat=True).first()
+    return min([*times, *([first] if first else [])], default=None)
 
 
 def next_event(webhook: Webhook) -> EventRow | None:

@@ -75,6 +75,13 @@ def claimed(*webhooks: Webhook) -> list[Step]:
     return queue.claim([webhook.pk for webhook in webhooks], admission)[0]
 
 
+def next_step(step: Step) -> Step:
+    """The step after this one has succeeded."""
+    following = queue.settle(step, OK, goes_on=True)
+    assert following is not None
+    return following
+
+
 def fail_once(webhook: Webhook, outcome: Outcome = BROKEN) -> None:
     """Let an attempt fail that is due now."""
     Webhook.objects.filter(pk=webhook.pk).update(next_attempt_at=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ class Received:
     headers: dict[str, str]
     body: bytes
     answer: int = 0
+    """The status of the answer; 0 before it."""
 
     @property
     def event_id(self) -> int:
@@ -36,6 +38,12 @@ class Received:
     def verify(self, secret: str) -> None:
         """Raises an error unless the signature is valid by the package of the specification."""
         Verifier(secret).verify(self.body, self.headers)
+
+    def verify_at_any_time(self, secret: str) -> None:
+        """The same, but the request may be older than the package allows."""
+        sent_at = dt.datetime.fromtimestamp(int(self.headers["webhook-timestamp"]), dt.UTC)
+        signature = Verifier(secret).sign(self.headers["webhook-id"], sent_at, self.body.decode())
+        assert signature in self.headers["webhook-signature"].split()
 
 
 @dataclass
@@ -95,16 +103,16 @@ class Receiver:
     @property
     def accepted(self) -> list[int]:
         """The ids of the events that were answered by 2xx, in order."""
-        return [request.event_id for request in self.requests if request.answer < 300]
+        return [request.event_id for request in self.requests if 200 <= request.answer < 300]
 
     def handle(self, handler: BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers["Content-Length"]))
         headers = {name.lower(): value for name, value in handler.headers.items()}
         request = Received(handler.path, headers, body)
+        self.requests.append(request)
         answer = self.answer(request)
         status, more, content = answer if isinstance(answer, tuple) else (answer, {}, b"")
         request.answer = status
-        self.requests.append(request)
         handler.send_response(status)
         for name, value in more.items():
             handler.send_header(name, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
+from functools import partial
 from ipaddress import ip_network
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from apps.core.errors import Invalid
 from apps.webhooks.addresses import address_of, check_url, is_allowed
 from apps.webhooks.sending import Message, Outcome, Resolve, Sender, look_up
-from tests.webhooks.receivers import Receiver
+from tests.webhooks.receivers import Answer, Receiver
 
 pytestmark = pytest.mark.once
 
@@ -230,12 +231,17 @@ def test_a_name_is_looked_up_once_and_its_checked_address_gets_the_connection(se
         assert receiver.requests[0].headers["host"] == f"rebinding.example:{receiver.port}"
 
 
+def _same(answer: Answer, _: object) -> Answer:
+    return answer
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed(settings, listener, status):
     settings.WEBHOOK_ALLOWED_NETS = [ip_network("127.0.0.2/32")]
     targets = [f"http://127.0.0.1:{listener.port}/", "http://169.254.169.254/latest/meta-data/"]
     for target in targets:
-        with Receiver(lambda _, to=target: (status, {"Location": to}, b""), "127.0.0.2") as there:
+        answer = (status, {"Location": target}, b"")
+        with Receiver(partial(_same, answer), "127.0.0.2") as there:
             outcome = sent(there.url)
         assert (outcome.error, outcome.status) == ("redirect", status)
     assert listener.connections() == 0
