@@ -49,7 +49,7 @@ def chat():
 
 
 class Chat(BaseHTTPRequestHandler):
-    def do_POST(self):  # noqa: N802 - the name that http.server calls
+    def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         status, self.server.is_away = (503 if self.server.is_away else 200), False
         if status == 200:
