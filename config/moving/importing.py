@@ -408,20 +408,22 @@ class Importer:
     # Protections
 
     def add_protections(self) -> None:
-        """Write protections and their approvers. An approver without an account stays one: without
-        any, a protection would count everybody with write access.
+        """Write protections and their approvers. An approver or reporter without an account stays
+        one: without any, a protection would count everybody with write access.
         """
         protections: dict[str, int] = {}
         for line in self.archive.lines("protections"):
-            settings = {name: line[name] for name in defaults() if name in line}
+            settings = defaults() | {name: line[name] for name in defaults() if name in line}
             check_settings(settings)
+            names = map(self.authors.username_of, settings["status_reporters"])
+            settings["status_reporters"] = [*dict.fromkeys(names)]
             protection = Protection.objects.create(
                 repo=self.repo,
                 branch=line["branch"],
                 created_by_id=self.authors.id_of(line["created_by_username"]),
                 created_at=line["created_at"],
                 updated_at=line["updated_at"],
-                **defaults() | settings,
+                **settings,
             )
             protections[line["branch"]] = protection.pk
         approvers = []
