@@ -1,5 +1,5 @@
-"""The jobs of pulls (`settings.JOBS`): complete versions, check pulls for conflicts, and prepare
-changes for their readers (with `apps/web/jobs.py`).
+"""The jobs of pulls (`settings.JOBS`): merge pulls that have become ready, complete versions, check
+pulls for conflicts, and prepare changes for their readers (with `apps/web/jobs.py`).
 """
 
 from __future__ import annotations
@@ -8,20 +8,34 @@ import datetime as dt
 import logging
 from collections.abc import Callable
 
+from django.db.models import Case, When
 from django.utils import timezone
 
 from apps.git import cache
 from apps.git.repo import version_ref
 from apps.jobs.leases import LEASE
 from apps.jobs.worker import OnDone
+from apps.pulls.actions.auto_merging import try_auto_merge
 from apps.pulls.heads import fetch_commit
-from apps.pulls.models import IS_UNCHECKED, Pull, PullVersion
+from apps.pulls.models import HAS_AUTO_MERGE, IS_UNCHECKED, Pull, PullVersion
 from apps.pulls.versions import putting_off, read_contents
 from apps.repos.rules import ZERO
 
 RETRY_WAIT = dt.timedelta(minutes=10)
 """Wait after git could not tell whether a pull has conflicts."""
+OWNERS = ("repo__owner_team", "repo__owner_user")
 logger = logging.getLogger(__name__)
+
+
+def try_next_auto_merge(_: OnDone = lambda _: None) -> bool:
+    """Try the auto-merge that has been due longest; False if none is."""
+    due = Pull.objects.filter(auto_merge_due_at__lte=timezone.now(), repo__deletion=None)
+    rows = due.select_related("thread__created_by", "auto_merge_by", *OWNERS)
+    pull = rows.order_by("auto_merge_due_at", "id").first()
+    if pull is None:
+        return False
+    try_auto_merge(pull)
+    return True
 
 
 def complete_next_version(_: OnDone = lambda _: None) -> bool:
@@ -77,7 +91,13 @@ def check_next_conflict(_: OnDone = lambda _: None) -> bool:
         logger.warning("%s could not be checked for conflicts", pull, exc_info=True)
         unmoved.update(conflict_due_at=timezone.now() + RETRY_WAIT)
     else:
-        unmoved.update(has_conflict=tree is None, nothing_to_merge=nothing, conflict_due_at=None)
+        woken = Case(When(HAS_AUTO_MERGE, then=timezone.now()))
+        unmoved.update(
+            has_conflict=tree is None,
+            nothing_to_merge=nothing,
+            conflict_due_at=None,
+            auto_merge_due_at=woken,
+        )
     return True
 
 
