@@ -46,6 +46,15 @@ def ended(pull: Pull, reason: AutoMergeEnd, actor: User | None) -> list[Change]:
     return [Change(Kind.AUTO_MERGE_ENDED, actor, pull, data, pings)]
 
 
+def end(pull: Pull, reason: AutoMergeEnd, actor: User | None) -> list[Change]:
+    """`ended`, and save the pull."""
+    events = ended(pull, reason, actor)
+    if events:
+        pull.touch()
+        pull.save(update_fields=SAVED)
+    return events
+
+
 def data_of(person: User, strategy: str, head: str) -> dict[str, Any]:
     """The data of the events of an auto-merge."""
     return {"username": person.username, "strategy": strategy, "head_sha": head}
@@ -61,10 +70,7 @@ def follow_review(review: Review, actor: User) -> list[Change]:
     if review.status != ReviewStatus.CHANGES_REQUESTED or not _counts(review):
         wake([pull])
         return []
-    events = ended(pull, AutoMergeEnd.CHANGES_REQUESTED, actor)
-    pull.touch()
-    pull.save(update_fields=SAVED)
-    return events
+    return end(pull, AutoMergeEnd.CHANGES_REQUESTED, actor)
 
 
 def _counts(review: Review) -> bool:
@@ -83,10 +89,7 @@ def end_under(repo: Repo, patterns: Collection[str], actor: User) -> list[Change
         if any(glob_matches(pattern, pull.target_branch) for pattern in patterns):
             pull.repo = repo
             lock(pull)
-            if changes := ended(pull, AutoMergeEnd.PROTECTION_CHANGED, actor):
-                pull.touch()
-                pull.save(update_fields=SAVED)
-                events += changes
+            events += end(pull, AutoMergeEnd.PROTECTION_CHANGED, actor)
     return events
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -339,10 +339,9 @@ class Pull(models.Model):
 
     def set_auto_merge(self, auto_merge: AutoMerge | None) -> None:
         """Set or remove its auto-merge, without saving. The worker tries a new one at once."""
-        values = (None,) * 5
+        values: tuple[Any, ...] = (None,) * len(AUTO_MERGE_COLUMNS)
         if auto_merge is not None:
-            row = auto_merge
-            values = (row.strategy, row.head_sha, row.by_id, row.set_at, timezone.now())
+            values = (*astuple(auto_merge), timezone.now())
         for name, value in zip(AUTO_MERGE_COLUMNS, values, strict=True):
             setattr(self, name, value)
 

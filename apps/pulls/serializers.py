@@ -76,10 +76,10 @@ class MergePull(RequestSerializer):
 
 
 class SetAutoMerge(RequestSerializer):
-    expected_head_sha = RuleCharField(
-        problem=rules.sha_problem, max_length=SHA_MAX, pattern="^[0-9a-f]{40}$"
-    )
     strategy = StrictChoiceField(Strategy, required=False)
+    expected_head_sha = RuleCharField(
+        problem=rules.sha_problem, max_length=SHA_MAX, pattern="^[0-9a-f]{40}$", required=False
+    )
 
 
 class CreateReview(RequestSerializer):

@@ -227,7 +227,7 @@ class PullViewSet(BodyViewSet):
 
     @set_auto_merge.mapping.delete
     @operation(Level.WRITE, permission=Permission.WRITE, status=204)
-    def cancel_auto_merge(self) -> None:
+    def delete_auto_merge(self) -> None:
         """Cancel the auto-merge of a pull."""
         actions.cancel_auto_merge(access=self.access, pull=self.pull)
 

@@ -9,6 +9,8 @@ from django.utils import timezone
 
 from apps.accounts.models import ApiToken
 from apps.events.models import Event, Ping
+from apps.pulls import jobs
+from apps.pulls.actions import merge_pull
 from apps.pulls.jobs import check_next_conflict, try_next_auto_merge
 from apps.pulls.models import Pull
 from apps.repos.models import Protection
@@ -114,7 +116,6 @@ def test_people_who_could_not_merge_cannot_set_it(set_by, pull, required, carol,
 @pytest.mark.parametrize(
     ("sent", "code"),
     [
-        ({}, "validation_failed"),
         ({"expected_head_sha": "main"}, "validation_failed"),
         ({"expected_head_sha": "A" * 40}, "validation_failed"),
         ({"expected_head_sha": "a" * 40, "strategy": "octopus"}, "validation_failed"),
@@ -378,7 +379,7 @@ def test_a_worker_that_died_is_replaced_after_a_minute(pull, set_by, sam, monkey
 
     set_by(sam, pull).gives()
     with monkeypatch.context() as patched:
-        patched.setattr("apps.pulls.actions.auto_merging.merge_pull", die)
+        patched.setattr("apps.pulls.jobs.merge_pull", die)
         with pytest.raises(Died):
             try_next_auto_merge()
     assert not try_next_auto_merge()
@@ -390,9 +391,7 @@ def test_a_worker_that_died_is_replaced_after_a_minute(pull, set_by, sam, monkey
 
 
 def test_a_wake_up_during_an_attempt_is_not_lost(pull, required, report, set_by, sam, monkeypatch):
-    from apps.pulls.actions import auto_merging
-
-    real = auto_merging.merge_pull
+    real = merge_pull
 
     def refused_then_green(**values):
         try:
@@ -401,7 +400,7 @@ def test_a_wake_up_during_an_attempt_is_not_lost(pull, required, report, set_by,
             report(pull)
 
     set_by(sam, pull).gives()
-    monkeypatch.setattr(auto_merging, "merge_pull", refused_then_green)
+    monkeypatch.setattr(jobs, "merge_pull", refused_then_green)
     assert try_next_auto_merge()
     assert reload(pull).status == "open"
     monkeypatch.undo()
