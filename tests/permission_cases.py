@@ -26,6 +26,7 @@ from apps.accounts.models import BrowserSession, User
 from apps.accounts.sessions import SessionStore
 from apps.events.kinds import PingKind
 from apps.events.models import Event, Ping
+from apps.pulls.actions import set_auto_merge
 from apps.pulls.models import Pull
 from apps.repos.models import Fork, Ref, Visibility
 from apps.site.actions import create_rate_limit
@@ -73,7 +74,7 @@ class Cell:
         """Cells of a row with the same aim share a path, which belongs to no single person. People
         who may merge need a pull of their own, because a merge cannot be undone.
         """
-        merges = self.operation.endswith("/merge") and self.status < 400
+        merges = self.operation.endswith("merge") and self.status < 400
         return (
             self.visibility,
             self.who if "own" in self.case or "self" in self.case or merges else "",
@@ -229,10 +230,13 @@ class PermissionCase:
     def pull(self) -> Pull:
         reviewing = "{review_uuid}" in self.cell.operation
         self.of = self.sample.pulls[self.repo.pk]
-        if self.cell.operation.endswith("/merge") and self.cell.status < 400:
+        if self.cell.operation.endswith("merge") and self.cell.status < 400:
             folder = self.folders.mktemp("clone")
             self.of = self.sample.mergeable(self.cell.owner, folder / "work", by=self.author)
             self.repo = self.of.repo
+            if self.cell.operation.startswith("DELETE"):
+                access = access_of(self.sample.people["sam"], self.repo)
+                set_auto_merge(access=access, pull=self.of)
         elif self.cell.case == "own" and not reviewing:
             with while_allowed(self.repo, self.person):
                 self.of = self.make.pull(self.repo, by=self.person)

@@ -55,7 +55,7 @@ from apps.threads.models import ThreadKind
 PULL = Statement(
     lambda: (
         Pull.objects.filter(repo=Parameter("repo"), number=Parameter("number"))
-        .select_related("thread__created_by", "merged_by")
+        .select_related("thread__created_by", "merged_by", "auto_merge_by")
         .defer("thread__body_html")
     )
 )

@@ -95,6 +95,8 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{below}/pulls/<number:number>/files", pulls.pull_files),
         path(f"{below}/pulls/<number:number>/reviews", pulls.review),
         path(f"{below}/pulls/<number:number>/merge", pulls.merge),
+        path(f"{below}/pulls/<number:number>/auto-merge", pulls.auto_merge),
+        path(f"{below}/pulls/<number:number>/auto-merge/cancel", pulls.cancel_auto_merge),
         path(f"{below}/pulls/<number:number>/status", pulls.status),
         path(f"{below}/pulls/<number:number>/edit", pulls.edit_pull),
         path(f"{below}/pulls/<number:number>/verdict", pulls.verdict),

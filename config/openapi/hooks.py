@@ -30,7 +30,7 @@ from apps.core.slugs import USERNAME, USERNAME_MAX
 from apps.events.kinds import PingKind
 from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
-from apps.pulls.models import PullStatus, ReviewStatus
+from apps.pulls.models import AutoMergeEnd, PullStatus, ReviewStatus
 from apps.repos.models import ForkStatus, Visibility
 from apps.repos.protection_rules import MISSING
 from apps.site.kinds import USER
@@ -49,6 +49,7 @@ NAMED: dict[str, Iterable[str]] = {
     "CheckState": (*StatusState, MISSING),
     "CombinedState": COMBINED,
     "CommitStatusState": StatusState,
+    "AutoMergeEnd": AutoMergeEnd,
     "CallerPermission": ("read", "write", "admin", "owner"),
     "ComparisonFormat": ("json", *TEXTS),
     "FileStatus": STATUSES,

@@ -144,6 +144,10 @@ PAGES: dict[str, Page] = {
     f"POST {PULL}/merge": Page(
         f"{OF_PULL}/merge", {"merge_strategy": "merge", "expected_head_sha": "{head}"}, form=""
     ),
+    f"PUT {PULL}/auto-merge": Page(
+        f"{OF_PULL}/auto-merge", {"merge_strategy": "merge", "expected_head_sha": "{head}"}, form=""
+    ),
+    f"DELETE {PULL}/auto-merge": Page(f"{OF_PULL}/auto-merge/cancel", {}, form=""),
     f"POST {PULL}/reviews": Page(f"{OF_PULL}/reviews", {}, form=""),
 }
 ARCHIVE = Page(f"{SETTINGS}/archive", {}, form="")
