@@ -101,6 +101,8 @@ class Call:
         member: Member = self.access.team.members.get(user__username=self.keys["username"])
         return member
 
+    bot = member
+
     @property
     def user(self) -> User:
         """The person in the path or in the body; else the caller, or anybody for an anonymous
@@ -162,6 +164,10 @@ def delete_zoe(*, principal: Principal, confirm: str) -> object:
     return accounts.delete_user(principal=principal, user=zoe, confirm=confirm)
 
 
+def delete_bot_token(*, principal: Principal, token: ApiToken) -> object:
+    return accounts.delete_token(principal=principal, token=token)
+
+
 def offboard(*, principal: Principal, user: User, **values: Any) -> object:
     return offboarding.offboard(principal=principal, user=user, **values)
 
@@ -173,6 +179,7 @@ def create_upload(*, access: RepoAccess, filename: str, content_base64: str) -> 
 
 REPO = "/{owner}/repos/{repo_slug}"
 MEMBER = "/teams/{team_slug}/members/{username}"
+BOT = "/teams/{team_slug}/bots/{username}"
 PROTECTION = f"{REPO}/protections/{{protection_uuid}}"
 THREAD = f"{REPO}/threads/{{number}}"
 REPLY = f"{THREAD}/replies/{{reply_number}}"
@@ -202,6 +209,12 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "POST /teams/{team_slug}/members": teams.add_member,
     f"PUT {MEMBER}": teams.update_member,
     f"DELETE {MEMBER}": teams.remove_member,
+    "POST /teams/{team_slug}/bots": teams.create_bot,
+    f"PUT {BOT}": teams.update_bot,
+    f"DELETE {BOT}": teams.delete_bot,
+    f"POST {BOT}/api-tokens": teams.create_bot_token,
+    f"DELETE {BOT}/api-tokens/{{uuid}}": delete_bot_token,
+    f"PUT {BOT}/api-tokens/{{uuid}}/rotate": teams.rotate_bot_token,
     "POST /{owner}/repos": repos.create_repo,
     f"PUT {REPO}": repos.update_repo,
     f"DELETE {REPO}": repos.delete_repo,

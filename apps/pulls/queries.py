@@ -234,6 +234,7 @@ COLUMNS = (
     "thread__last_activity_at",
     "thread__created_by",
     "thread__created_by__username",
+    "thread__created_by__is_bot",
     "repo__slug",
     "repo__visibility",
     "repo__deletion",

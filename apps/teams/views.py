@@ -241,7 +241,7 @@ class MemberViewSet(TeamScoped):
 class OfBot(TeamScoped):
     """A bot of a team, and the resources below it."""
 
-    schema_tags = ["bots"]
+    schema_tags = ["teams"]
     bot: Member
 
     def load_objects(self) -> None:
@@ -300,6 +300,7 @@ class BotViewSet(OfBot):
 class BotTokenViewSet(OfBot):
     """/teams/{team_slug}/bots/{username}/api-tokens"""
 
+    schema_tags = ["api-tokens"]
     queryset = ApiToken.objects.all()
     lookup_url_kwarg = "uuid"
     lookup_value_converter = "uid"
