@@ -164,10 +164,6 @@ def delete_zoe(*, principal: Principal, confirm: str) -> object:
     return accounts.delete_user(principal=principal, user=zoe, confirm=confirm)
 
 
-def delete_bot_token(*, principal: Principal, token: ApiToken) -> object:
-    return accounts.delete_token(principal=principal, token=token)
-
-
 def offboard(*, principal: Principal, user: User, **values: Any) -> object:
     return offboarding.offboard(principal=principal, user=user, **values)
 
@@ -213,7 +209,7 @@ ACTIONS: dict[str, Callable[..., object]] = {
     f"PUT {BOT}": teams.update_bot,
     f"DELETE {BOT}": teams.delete_bot,
     f"POST {BOT}/api-tokens": teams.create_bot_token,
-    f"DELETE {BOT}/api-tokens/{{uuid}}": delete_bot_token,
+    f"DELETE {BOT}/api-tokens/{{uuid}}": teams.delete_bot_token,
     f"PUT {BOT}/api-tokens/{{uuid}}/rotate": teams.rotate_bot_token,
     "POST /{owner}/repos": repos.create_repo,
     f"PUT {REPO}": repos.update_repo,

@@ -495,9 +495,9 @@ def create_invite(*, principal: Principal, expires_at: dt.datetime, email: str =
     `signup_invite_limit_reached`, 422.
     """
     principal.check_permission(Permission.ADMIN)
-    principal.check_person()
     lock(principal.user)
     rules.check_may_invite(principal, SiteSettings.load())
+    principal.check_person()
     rules.check_email(email)
     invite = Invite.objects.create(created_by=principal.user, expires_at=expires_at, email=email)
     record(Kind.INVITE_CREATED, actor=principal.user, about=invite)

@@ -90,13 +90,13 @@ def check_no_bot(user: User, field: str) -> None:
 
 def check_manages_tokens(principal: Principal, owner: User) -> None:
     """People manage their own tokens, owners of a team those of its bots, and staff all; else 403
-    `person_required` for a bot, 403 `staff_required`.
+    `staff_required`, 403 `person_required` for a bot.
     """
-    principal.check_person()
     own = {"team__members__user": principal.user, "team__members__role": "owner"}
     if owner.is_bot and owner.memberships.filter(team__deletion=None, **own).exists():
         return
     principal.check_self_or_staff(owner.pk, "tokens")
+    principal.check_person()
 
 
 def check_username(username: str) -> None:

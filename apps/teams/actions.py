@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from apps.accounts.actions import create_token, rotate_token
+from apps.accounts.actions import create_token, delete_token, revoke_token, rotate_token
 from apps.accounts.models import ApiToken, Deletion, User
 from apps.accounts.principal import Principal
 from apps.accounts.rules import (
@@ -268,6 +268,22 @@ def rotate_bot_token(
     access.require_change(Level.OWNER, Permission.ADMIN)
     _lock_bot(access, bot)
     return rotate_token(principal=access.principal, token=token, keep_old=keep_old)
+
+
+@transaction.atomic
+def delete_bot_token(*, access: TeamAccess, bot: Member, token: ApiToken) -> None:
+    """Delete a token of a bot, also in an inactive team. Locks the team."""
+    access.require_change(Level.OWNER, Permission.ADMIN)
+    _lock_bot(access, bot, even_inactive=True)
+    delete_token(principal=access.principal, token=token)
+
+
+@transaction.atomic
+def revoke_bot_token(*, access: TeamAccess, bot: Member, token: ApiToken) -> None:
+    """Revoke a token of a bot for good, also in an inactive team. Locks the team."""
+    access.require_change(Level.OWNER, Permission.ADMIN)
+    _lock_bot(access, bot, even_inactive=True)
+    revoke_token(principal=access.principal, token=token)
 
 
 def _lock_bot(access: TeamAccess, bot: Member, *, even_inactive: bool = False) -> None:

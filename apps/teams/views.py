@@ -8,7 +8,6 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.actions import delete_token
 from apps.accounts.models import ApiToken
 from apps.accounts.principal import Principal
 from apps.accounts.queries import list_tokens
@@ -334,7 +333,7 @@ class BotTokenViewSet(OfBot):
     @operation(Level.OWNER, status=204, even_inactive=True)
     def destroy(self) -> None:
         """Delete an API token of a bot, also in an inactive team."""
-        delete_token(principal=self.principal, token=self.token)
+        actions.delete_bot_token(access=self.access, bot=self.bot, token=self.token)
 
     @action(detail=True, methods=["put"])
     @operation(

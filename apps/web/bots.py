@@ -8,7 +8,6 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 
-from apps.accounts.actions import revoke_token
 from apps.accounts.models import ApiToken
 from apps.accounts.queries import list_tokens, load_repos
 from apps.accounts.rules import token_status
@@ -109,7 +108,7 @@ def revoke_bot_token(request: PageRequest, access: TeamAccess, bot: str, uid: UU
     member = get_bot(access, bot)
     token = get_object_or_404(list_tokens(member.user), uuid=uid)
     if request.method == "POST":
-        revoke_token(principal=access.principal, token=token)
+        actions.revoke_bot_token(access=access, bot=member, token=token)
         return redirect_to(bot_path(access, member), request, f"Token {token.name} revoked.")
     context = {"bot": member, "token": token, **team_context(access, "settings")}
     return render_page(request, "revoke_bot_token", **context)
