@@ -1,10 +1,10 @@
 """Each cell of `permissions.csv` as a request that can be made.
 
 An anonymous, S0 stranger to a private and S1 to an internal or public repository, V viewer,
-M member, D admin, O owner, St staff, In inactive. The column
-`case` says whose the row is (own, of another), or it is a query string. `token` is the permission
-that a token needs; `this` says that one which is limited to the repository may be used, and
-`always` that any limited one may.
+M member, D admin, O owner, St staff, In inactive, B bot of the team with the role of a member. The
+column `case` says whose the row is (own, of another), or it is a query string. `token` is the
+permission that a token needs; `this` says that one which is limited to the repository may be used,
+and `always` that any limited one may.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ PEOPLE = {
     "O": "alice",
     "St": "sam",
     "In": "ina",
+    "B": "robot",
 }
 STREAMS = re.compile(r"/(content|diff|export|patch)$|/(tail-events|raw/|archive)")
-ONLY_IN_TEAMS = {"V", "M", "D"}
+ONLY_IN_TEAMS = {"V", "M", "D", "B"}
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class PermissionCase:
 
     def member(self) -> str:
         words = {"a viewer": "vic", "a member": "zoe", "an admin": "ada", "the owner": "alice"}
-        words["?confirm=zoe"] = "zoe"
+        words |= {"?confirm=zoe": "zoe", "a bot": "robot"}
         return self.name if self.cell.case == "oneself" else words[self.cell.case]
 
     def uuid(self) -> object:
@@ -163,8 +164,12 @@ class PermissionCase:
         return create_rate_limit(principal=self.staff, scope="git", **numbers).uuid
 
     def token(self) -> object:
-        """The id of another token of the author, who was active when it was created."""
-        people = User.objects.filter(pk=self.author.pk)
+        """The id of another token of the author, who was active when it was created, or of the bot
+        in the path.
+        """
+        of_bot = "/bots/" in self.cell.operation
+        owner = self.sample.people["robot"] if of_bot else self.author
+        people = User.objects.filter(pk=owner.pk)
         was_active = people.get().is_active
         people.update(is_active=True)
         token, _ = create_token(principal=None, owner=people.get(), name="another")

@@ -116,6 +116,7 @@ class PullRecord(RecordSerializer):
     status = serializers.ChoiceField([*map(str, PullStatus)])
     created_by_uuid = serializers.UUIDField()
     created_by_username = serializers.CharField()
+    created_by_is_bot = serializers.BooleanField()
     head_sha = serializers.CharField(allow_null=True)
     base_sha = serializers.CharField(allow_null=True)
     merge_commit_sha = serializers.CharField(allow_null=True)
@@ -123,6 +124,7 @@ class PullRecord(RecordSerializer):
     merged_at = TimestampField(allow_null=True)
     merged_by_uuid = serializers.UUIDField(allow_null=True)
     merged_by_username = serializers.CharField(allow_null=True)
+    merged_by_is_bot = serializers.BooleanField(allow_null=True)
     closed_at = TimestampField(allow_null=True)
     commit_count = serializers.IntegerField()
     additions = serializers.IntegerField()
@@ -186,6 +188,7 @@ class ReviewRecord(RecordSerializer):
     dismissed_by_username = serializers.CharField(allow_null=True)
     created_by_uuid = serializers.UUIDField()
     created_by_username = serializers.CharField()
+    created_by_is_bot = serializers.BooleanField()
     created_at = TimestampField()
     updated_at = TimestampField()
 
@@ -208,6 +211,7 @@ class GivenApproval(RecordSerializer):
     review_uuid = serializers.UUIDField()
     user_uuid = serializers.UUIDField()
     username = serializers.CharField()
+    is_bot = serializers.BooleanField()
     commit_sha = serializers.CharField(allow_null=True)
     is_stale = serializers.BooleanField()
     is_eligible = serializers.BooleanField()
@@ -320,6 +324,7 @@ def review_record(review: Review, eligibility: Eligibility | None) -> dict[str, 
         "dismissed_by_username": review.dismissed_by.username if review.dismissed_by else None,
         "created_by_uuid": review.created_by.uuid,
         "created_by_username": review.created_by.username,
+        "created_by_is_bot": review.created_by.is_bot,
         "created_at": review.created_at,
         "updated_at": review.updated_at,
     }
@@ -376,6 +381,7 @@ def given_approval(review: Review, approval: Approval) -> dict[str, Any]:
         "review_uuid": review.uuid,
         "user_uuid": review.created_by.uuid,
         "username": review.created_by.username,
+        "is_bot": review.created_by.is_bot,
         "commit_sha": review.commit_sha,
         "is_stale": approval.eligibility.shows_stale(review),
         "is_eligible": reason is None,

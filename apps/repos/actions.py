@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from apps.accounts.models import Deletion, User
 from apps.accounts.principal import Principal
-from apps.accounts.rules import check_confirmed
+from apps.accounts.rules import check_confirmed, check_no_bot
 from apps.core.access import Level, Permission
 from apps.core.availability import REPO_SLUGS
 from apps.core.changes import ChangeReport, differing, given, set_changed
@@ -112,6 +112,8 @@ def import_repo(
     409 `slug_taken`, `quota_reached`, those of `fill`. The folder is moved inside the transaction.
     """
     lock(owner)
+    if isinstance(owner, User):
+        check_no_bot(owner, "owner")
     if not owner.is_active:
         raise Forbidden("owner_inactive", f"{owner.path} is deactivated.")
     size, refs = bytes_in(made.path), made.refs()
@@ -229,10 +231,11 @@ def create_fork(*, access: RepoAccess, into: OwnerAccess) -> Fork:
     """Request a copy of a readable repository into a space with write access.
 
     The worker makes the copy, and checks both accesses again. Errors: those of `require_change`,
-    409 `fork_exists` if the owner has a fork that has not failed, 409 `quota_reached`. The event is
-    recorded when the fork completes or fails.
+    403 `person_required` for a bot, 409 `fork_exists` if the owner has a fork that has not failed,
+    409 `quota_reached`. The event is recorded when the fork completes or fails.
     """
     access.require_change(Level.READ)
+    access.principal.check_person()
     into.check_open(writing=True)
     into.require_change(Level.WRITE)
     check_copy(access.repo, into.owner)
@@ -415,7 +418,8 @@ def delete_protection(*, access: RepoAccess, protection: Protection) -> None:
 def add_approver(*, access: RepoAccess, protection: Protection, user: User) -> Approver:
     """Add an approver. Locks the repository, then the protection.
 
-    Errors: 422 `approver_lacks_access`, 422 for an inactive account, 409 `approver_exists`.
+    Errors: 422 `approver_lacks_access`, 422 for a bot or an inactive account, 409
+    `approver_exists`.
     """
     access.require_change(Level.ADMIN)
     _lock(access, protection)

@@ -40,12 +40,14 @@ from apps.site.serializers import RateScopeField
 from apps.statuses.models import StatusState
 from apps.statuses.serializers import COMBINED
 from apps.teams.models import Role
+from apps.teams.serializers import BOT_ROLES
 from apps.threads import rules as threads
 from apps.threads.models import Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.serializers import DELETED
 
 NAMED: dict[str, Iterable[str]] = {
     "ArchiveFormat": KINDS_OF_ARCHIVES,
+    "BotRole": BOT_ROLES,
     "CheckState": (*StatusState, MISSING),
     "CombinedState": COMBINED,
     "CommitStatusState": StatusState,
