@@ -89,6 +89,7 @@ PULL_ROW = {
     "auto_merge_head_sha": "auto_merge_head_sha",
     "auto_merge_by_uuid": "auto_merge_by__uuid",
     "auto_merge_by_username": "auto_merge_by__username",
+    "auto_merge_by_is_bot": "auto_merge_by__is_bot",
     "auto_merge_set_at": "auto_merge_set_at",
     "last_activity_at": "thread__last_activity_at",
     "created_at": "thread__created_at",

@@ -99,6 +99,7 @@ class AutoMergeRecord(RecordSerializer):
     expected_head_sha = serializers.CharField()
     set_by_uuid = serializers.UUIDField()
     set_by_username = serializers.CharField()
+    set_by_is_bot = serializers.BooleanField()
     created_at = TimestampField()
 
 
@@ -284,6 +285,7 @@ def auto_merge_record(record: dict[str, Any]) -> dict[str, Any] | None:
         "expected_head_sha": record.pop("auto_merge_head_sha"),
         "set_by_uuid": record.pop("auto_merge_by_uuid"),
         "set_by_username": record.pop("auto_merge_by_username"),
+        "set_by_is_bot": record.pop("auto_merge_by_is_bot"),
         "created_at": record.pop("auto_merge_set_at"),
     }
     return None if values["strategy"] is None else values

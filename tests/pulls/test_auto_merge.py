@@ -76,6 +76,7 @@ def test_a_pull_is_merged_once_its_status_is_green(
         "expected_head_sha": pull.head_sha,
         "set_by_uuid": str(sam.uuid),
         "set_by_username": "sam",
+        "set_by_is_bot": False,
         "created_at": record["created_at"],
     }
     data = {"username": "sam", "strategy": "squash", "head_sha": pull.head_sha}

@@ -38,24 +38,33 @@ def work(server, slug, tmp_path):
     return work
 
 
-@pytest.fixture
-def chat():
-    """A chat that refuses its first message. `chat.texts` has the others."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as chat:
-        chat.texts, chat.is_away = [], True
-        Thread(target=chat.serve_forever, daemon=True).start()
-        yield chat
-        chat.shutdown()
+class Chat(ThreadingHTTPServer):
+    """A chat that refuses its first message. `texts` has the others."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), ChatHandler)
+        self.texts: list[str] = []
+        self.is_away = True
 
 
-class Chat(BaseHTTPRequestHandler):
-    def do_POST(self):
+class ChatHandler(BaseHTTPRequestHandler):
+    server: Chat
+
+    def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         status, self.server.is_away = (503 if self.server.is_away else 200), False
         if status == 200:
             self.server.texts.append(json.loads(body)["text"])
         self.send_response(status)
         self.end_headers()
+
+
+@pytest.fixture
+def chat():
+    with Chat() as chat:
+        Thread(target=chat.serve_forever, daemon=True).start()
+        yield chat
+        chat.shutdown()
 
 
 def refs(folder):
