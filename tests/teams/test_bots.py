@@ -182,7 +182,7 @@ def test_a_bot_that_is_mentioned_is_pinged(api, make, acme, alice, bot, by_bot):
     assert ping["kind"] == "mention"
 
 
-# What only people may do
+# Refusals of bots
 
 
 def test_a_bot_makes_no_tokens_teams_repositories_and_forks_of_its_own(

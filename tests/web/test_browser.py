@@ -89,7 +89,7 @@ create_pull(access=other, source_branch="c" * 255, target_branch="main", **hosti
 create_protection(access=access, branch="main")
 team = create_team(principal=Principal(ada), name={HOSTILE!r}, slug="t" * 64)
 of_team = access_to_team(Principal(ada), team)
-bot = create_bot(access=of_team, username="b" * 39, display_name={HOSTILE[:60]!r})
+bot = create_bot(access=of_team, username="b" * 39, display_name={HOSTILE[:50]!r})
 bot_token, _ = create_bot_token(access=of_team, bot=bot, name="W" * 255, permission="read")
 invite = create_invite(principal=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
 print(json.dumps({{
@@ -129,9 +129,10 @@ FOR_ADA += [f"{REPO}/threads/1/replies/9/{act}" for act in ("reply", "edit", "de
 FOR_ADA += [f"{REPO}/pulls/new", f"{REPO}/pulls/2/edit", f"/teams/{'t' * 64}"]
 FOR_ADA += [f"/teams/{'t' * 64}/~members", f"/teams/{'t' * 64}/~members/Ada0/remove"]
 FOR_ADA += [f"/teams/{'t' * 64}/~settings", f"/teams/{'t' * 64}/~settings/active"]
-FOR_ADA += [f"/teams/{'t' * 64}/~settings/bots", f"/users/{'b' * 39}"]
+BOTS = f"/teams/{'t' * 64}/~settings/bots"
+FOR_ADA += [BOTS, f"/users/{'b' * 39}"]
 FOR_ADA += [
-    f"/teams/{'t' * 64}/~settings/bots/{'b' * 39}{below}"
+    f"{BOTS}/{'b' * 39}{below}"
     for below in (
         "",
         "/name",
@@ -534,9 +535,6 @@ def test_everything_works_without_javascript(site):
         page.click("header button")
         expect(page).to_have_url("/")
         expect(page.locator("header").get_by_text("Sign in")).to_be_visible()
-
-
-BOTS = f"/teams/{'t' * 64}/~settings/bots"
 
 
 def test_a_bot_and_its_token_are_made_by_keyboard_alone(site):
