@@ -120,13 +120,10 @@ def update_user(
     remove theirs. Locks all active staff if `is_staff` is False, then the person. Errors: 403
     `staff_required`, 409 `invalid_transition` for the last active member of staff, 422.
     """
-    principal.check_permission(Permission.ADMIN)
-    principal.check_self_or_staff(user.pk, "account")
-    principal.check_person()
+    rules.check_manages_account(principal, user)
     if is_staff is not None:
         principal.check_staff()
-    if email or is_staff or wants_mail:
-        rules.check_no_bot(user, "username")
+    rules.check_fits_bots(user, email, is_staff, wants_mail)
     if is_staff is False:
         rules.check_staff_remains(user)
     rules.check_email(email or "")
@@ -172,8 +169,7 @@ def change_password(*, principal: Principal, user: User, password: str) -> None:
     403 `staff_required`, 422 for a weak password, 409 `invalid_transition` if password, address or
     `is_active` have changed since `user` was read.
     """
-    principal.check_permission(Permission.ADMIN)
-    principal.check_self_or_staff(user.pk, "account")
+    rules.check_manages_account(principal, user)
     rules.check_no_bot(user, "username")
     rules.check_password(password, user)
     before = (user.credentials_version, user.password)
@@ -253,9 +249,7 @@ def delete_user(*, principal: Principal, user: User, confirm: str) -> Deletion:
     owns, all active staff, the person, then the repositories. Errors: 403, 404, 409
     `invalid_transition` for the last active member of staff, 409 `last_owner`, 422.
     """
-    principal.check_permission(Permission.ADMIN)
-    principal.check_self_or_staff(user.pk, "account")
-    principal.check_person()
+    rules.check_manages_account(principal, user)
     actor = principal.user
     check_confirmed(user.username, confirm)
     rules.check_owns_no_team_alone(user)

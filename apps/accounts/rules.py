@@ -23,6 +23,7 @@ from apps.accounts.models import (
     validate_username,
 )
 from apps.accounts.principal import Principal
+from apps.core.access import Permission
 from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from apps.core.json import quoted
@@ -86,6 +87,21 @@ def check_no_bot(user: User, field: str) -> None:
     """422 for a bot, where a body has to name a person in this field."""
     if user.is_bot:
         raise Invalid("validation_failed", f"{field}: {user} is a bot, and not a person.")
+
+
+def check_fits_bots(user: User, *values: str | bool | None) -> None:
+    """422 if one of these values, which only people have, is set for a bot."""
+    if any(values):
+        check_no_bot(user, "username")
+
+
+def check_manages_account(principal: Principal, user: User) -> None:
+    """People manage their own account, and staff all. 401; 403 `staff_required`, `token_scope`,
+    `person_required` for a bot.
+    """
+    principal.check_permission(Permission.ADMIN)
+    principal.check_self_or_staff(user.pk, "account")
+    principal.check_person()
 
 
 def check_manages_tokens(principal: Principal, owner: User) -> None:

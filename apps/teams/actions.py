@@ -295,8 +295,9 @@ def _lock_bot(access: TeamAccess, bot: Member, *, even_inactive: bool = False) -
 def _hide_bots(team: Team, deletion: Deletion) -> None:
     """Close the accounts of a team's bots with the team. The caller has locked the team."""
     bots = User.objects.filter(is_bot=True, deletion=None, memberships__team=team)
-    for pk in [*bots.order_by("pk").values_list("pk", flat=True)]:
-        User.objects.filter(pk=pk).update(deletion=deletion, is_active=False)
+    pks = [*bots.values_list("pk", flat=True)]
+    User.objects.filter(pk__in=pks).update(deletion=deletion, is_active=False)
+    for pk in pks:
         wake.notify_on_commit(pk)
 
 

@@ -36,7 +36,8 @@ from apps.pulls.actions import create_pull
 from apps.repos.access import access_to
 from apps.repos.actions import add_approver, create_fork, create_protection, create_repo
 from apps.site.models import SiteSettings
-from apps.teams.actions import create_team
+from apps.teams.access import access_to_team
+from apps.teams.actions import create_bot, create_bot_token, create_team
 from apps.threads.actions import create_reply, create_thread
 from tests.browse.code import code_of, push
 
@@ -87,9 +88,12 @@ create_reply(access=other, thread=thread, kind="comment", body="@Ada0")
 create_pull(access=other, source_branch="c" * 255, target_branch="main", **hostile)
 create_protection(access=access, branch="main")
 team = create_team(principal=Principal(ada), name={HOSTILE!r}, slug="t" * 64)
+of_team = access_to_team(Principal(ada), team)
+bot = create_bot(access=of_team, username="b" * 39, display_name={HOSTILE[:50]!r})
+bot_token, _ = create_bot_token(access=of_team, bot=bot, name="W" * 255, permission="read")
 invite = create_invite(principal=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
 print(json.dumps({{
-    "token": str(tokens[0].uuid), "invite": str(invite.uuid),
+    "token": str(tokens[0].uuid), "bot_token": str(bot_token.uuid), "invite": str(invite.uuid),
     "protection": str(protection.uuid), "approver": str(people[1].uuid),
     "reset": f"token={{reset_proof(people[2])}}",
     "proof": address_proof(ada, "a" * 60 + "@example.org"),
@@ -125,6 +129,18 @@ FOR_ADA += [f"{REPO}/threads/1/replies/9/{act}" for act in ("reply", "edit", "de
 FOR_ADA += [f"{REPO}/pulls/new", f"{REPO}/pulls/2/edit", f"/teams/{'t' * 64}"]
 FOR_ADA += [f"/teams/{'t' * 64}/~members", f"/teams/{'t' * 64}/~members/Ada0/remove"]
 FOR_ADA += [f"/teams/{'t' * 64}/~settings", f"/teams/{'t' * 64}/~settings/active"]
+BOTS = f"/teams/{'t' * 64}/~settings/bots"
+FOR_ADA += [BOTS, f"/users/{'b' * 39}"]
+FOR_ADA += [
+    f"{BOTS}/{'b' * 39}{below}"
+    for below in (
+        "",
+        "/name",
+        "/delete",
+        "/tokens/{bot_token}/rotate",
+        "/tokens/{bot_token}/revoke",
+    )
+]
 FOR_ADA += ["/settings/export", "/settings/delete"]
 FOR_ADA += [f"/teams/{'t' * 64}/~settings/delete", f"{REPO}/settings/delete"]
 FOR_ADA += [f"{REPO}/settings", f"{REPO}/settings/protections"]
@@ -519,6 +535,54 @@ def test_everything_works_without_javascript(site):
         page.click("header button")
         expect(page).to_have_url("/")
         expect(page.locator("header").get_by_text("Sign in")).to_be_visible()
+
+
+def test_a_bot_and_its_token_are_made_by_keyboard_alone(site):
+    with site.watched("Ada0") as page:
+        page.goto(f"/teams/{'t' * 64}/~settings")
+        tab_to(page, "Manage bots")
+        page.keyboard.press("Enter")
+        tab_to(page, "username")
+        page.keyboard.type("typed")
+        page.keyboard.press("Enter")
+        expect_heading(page, "typed")
+        check(page, "the new bot")
+        tab_to(page, "name")
+        page.keyboard.type("ci")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Copy it now")).to_be_visible()
+        check(page, "the new token")
+        page.set_viewport_size({"width": NARROW, "height": 800})
+        assert page.evaluate(EXCESS_WIDTH) == 0
+        tab_to(page, "Rotate ci")
+        page.keyboard.press("Enter")
+        expect_heading(page, "Rotate ci?")
+        tab_to(page, "Rotate token")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Token ci rotated.")).to_be_visible()
+        tab_to(page, "Delete the bot")
+        page.keyboard.press("Enter")
+        tab_to(page, "Delete the bot")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("typed deleted.")).to_be_visible()
+
+
+def test_a_bot_works_without_javascript(site):
+    with new_page(site.browser, site.url, java_script_enabled=False) as page:
+        sign_in(page, "Ada0")
+        page.goto(BOTS)
+        page.fill("[name=username]", "plain")
+        page.get_by_role("button", name="Create bot").click()
+        page.fill("[name=name]", "ci")
+        page.get_by_role("button", name="Create token").click()
+        expect(page.locator("input.secret")).to_be_visible()
+        page.get_by_role("link", name="Revoke ci").click()
+        page.get_by_role("button", name="Revoke token").click()
+        expect(page.get_by_text("Token ci revoked.")).to_be_visible()
+        page.get_by_role("link", name="Delete the bot").click()
+        page.get_by_role("button", name="Delete the bot").click()
+        expect(page.get_by_text("plain deleted.")).to_be_visible()
+        expect(page).to_have_url(BOTS)
 
 
 def test_a_chosen_theme_wins_over_that_of_the_system(page):
