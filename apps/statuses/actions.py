@@ -75,7 +75,8 @@ def _add(access: RepoAccess, status: CommitStatus) -> CommitStatus:
     status.save(force_insert=True)
     _forget_oldest(status)
     rows = CommitStatus.objects.of_commit(status.repo, status.sha)
-    checks.state = rules.combined(rows.latest_by("context").values_list("state", flat=True))
+    latest = rows.latest_by("context")
+    checks.state = rules.combined(latest.values_list("state", flat=True).distinct())
     checks.save(update_fields=["state"])
     record_all([_event(access, status, about) for about in _subjects(status)])
     return status

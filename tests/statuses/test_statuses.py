@@ -105,6 +105,18 @@ def test_the_newest_statuses_of_each_context_are_kept(repo, alice, head):
     assert CommitStatus.objects.filter(context="other").count() == 1
 
 
+def test_the_state_counts_contexts_that_are_not_listed(api, repo, alice, head, url):
+    sent = {"repo": repo, "sha": head, "created_by": alice}
+    CommitStatus.objects.bulk_create(
+        CommitStatus(**sent, context=f"a/{number}", state="success") for number in range(1000)
+    )
+    api(alice).post(url, context="z", state="failure").gives(201)
+    answer = api(alice).get(url.removesuffix("es")).gives()
+    assert (answer["state"], answer["contexts_truncated"]) == ("failure", True)
+    assert len(answer["contexts"]) == 1000
+    assert answer["contexts"][-1]["context"] == "a/999"
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_state_is_right_after_reports_at_the_same_time(repo, alice, head, api):
     def report(number):
