@@ -52,6 +52,8 @@ from apps.repos.views import (
 from apps.site.views import RateLimitViewSet, SiteSettingsViewSet
 from apps.statuses.views import CombinedStatusViewSet, StatusViewSet
 from apps.teams.views import (
+    BotTokenViewSet,
+    BotViewSet,
     CheckTeamSlugViewSet,
     MemberViewSet,
     SuggestUsersViewSet,
@@ -154,6 +156,8 @@ route("pulls", CrossRepoPullViewSet)
 route("uploads", UploadViewSet)
 route("teams", TeamViewSet)
 route("teams/<team_slug:team_slug>/members", MemberViewSet)
+route("teams/<team_slug:team_slug>/bots", BotViewSet)
+route("teams/<team_slug:team_slug>/bots/<username:username>/api-tokens", BotTokenViewSet)
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     repo = f"{owner}/repos/<repo_slug:repo_slug>"
     route_singleton(f"{owner}/check-repo-slug", CheckRepoSlugViewSet)

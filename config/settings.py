@@ -197,6 +197,9 @@ EVENT_BODIES = "apps.pulls.event_bodies.event_bodies"
 AFTER_PUSH = ["apps.pulls.pushes"]
 # The module that finds pulls for pages and records of code.
 PULLS_OF_CODE = "apps.pulls.queries"
+
+# The module that ends and wakes auto-merges for lower apps.
+AUTO_MERGES = "apps.pulls.auto_merge"
 # The function that stores and replays answers to requests with an Idempotency-Key.
 ANSWER_ONCE = "apps.idempotency.replays.answer_once"
 # The jobs of the worker, in order of precedence. `every`: seconds between two runs. Without it, a
@@ -215,6 +218,7 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.repos.commits.find_next_commits"},
     {"function": "apps.repos.jobs.tidy_next_repo"},
     {"function": "apps.accounts.jobs.send_next_ping_mail"},
+    {"function": "apps.pulls.jobs.try_next_auto_merge"},
     {"function": "apps.pulls.jobs.complete_next_version"},
     {"function": "apps.pulls.jobs.check_next_conflict"},
     {"function": "apps.web.jobs.prepare_next_changes"},

@@ -122,8 +122,11 @@ def update_user(
     """
     principal.check_permission(Permission.ADMIN)
     principal.check_self_or_staff(user.pk, "account")
+    principal.check_person()
     if is_staff is not None:
         principal.check_staff()
+    if email or is_staff or wants_mail:
+        rules.check_no_bot(user, "username")
     if is_staff is False:
         rules.check_staff_remains(user)
     rules.check_email(email or "")
@@ -171,6 +174,7 @@ def change_password(*, principal: Principal, user: User, password: str) -> None:
     """
     principal.check_permission(Permission.ADMIN)
     principal.check_self_or_staff(user.pk, "account")
+    rules.check_no_bot(user, "username")
     rules.check_password(password, user)
     before = (user.credentials_version, user.password)
     hashed = make_password(password)
@@ -251,6 +255,7 @@ def delete_user(*, principal: Principal, user: User, confirm: str) -> Deletion:
     """
     principal.check_permission(Permission.ADMIN)
     principal.check_self_or_staff(user.pk, "account")
+    principal.check_person()
     actor = principal.user
     check_confirmed(user.username, confirm)
     rules.check_owns_no_team_alone(user)
@@ -392,8 +397,8 @@ def create_token(
     It is limited to the repositories at `repo_paths`, or not at all for None. In this and the next
     actions `principal` is None at the command line; then the event's actor is the owner. A token
     that is created with another token expires no later than that one. Errors: 403 `token_scope`;
-    403 `staff_required` for another person's token, unless the caller is staff; 422 for a
-    deactivated account, and for a path of no repository that the owner may read.
+    403 as in `rules.check_manages_tokens`; 422 for a deactivated account, and for a path of no
+    repository that the owner may read.
     """
     actor = _actor(principal, owner)
     lock(owner)  # an action that revokes all tokens revokes this one, or it is not created
@@ -473,11 +478,11 @@ def delete_token(*, principal: Principal | None, token: ApiToken) -> None:
 
 
 def _actor(principal: Principal | None, owner: User) -> User:
-    """The person who acts on a token of `owner`: the owner or staff; else 401, 403."""
+    """The person who acts on a token of `owner`; 401, 403 as in `rules.check_manages_tokens`."""
     if principal is None:
         return owner
     principal.check_permission(Permission.ADMIN)
-    principal.check_self_or_staff(owner.pk, "tokens")
+    rules.check_manages_tokens(principal, owner)
     return principal.user
 
 
@@ -492,6 +497,7 @@ def create_invite(*, principal: Principal, expires_at: dt.datetime, email: str =
     principal.check_permission(Permission.ADMIN)
     lock(principal.user)
     rules.check_may_invite(principal, SiteSettings.load())
+    principal.check_person()
     rules.check_email(email)
     invite = Invite.objects.create(created_by=principal.user, expires_at=expires_at, email=email)
     record(Kind.INVITE_CREATED, actor=principal.user, about=invite)

@@ -102,7 +102,8 @@ def send_mail(user: User, pings: list[Ping]) -> bool:
 
 def ping_line(ping: Ping, event: dict[str, Any]) -> dict[str, str]:
     """A ping in the mail: a sentence and a link."""
-    actor = event["actor_user_username"] or "Somebody"
+    name = event["actor_user_username"] or "Somebody"
+    actor = f"{name} (bot)" if event["actor_user_is_bot"] else name
     team = f" {event['team_slug']}" if ping.kind == PingKind.ADDED else ""
     return {
         "words": f"{actor} {PING_WORDS[ping.kind]}{team}",

@@ -83,10 +83,10 @@ class Deletion(models.Model):
 
     def subject(self) -> tuple[Any, Kind]:
         """The deleted row, and the kind of event of its restoration; 404 if it was restored."""
+        if team := self.teams.first():  # its bots have the same deletion
+            return team, Kind.TEAM_RESTORED
         if user := self.users.first():
             return user, Kind.USER_RESTORED
-        if team := self.teams.first():
-            return team, Kind.TEAM_RESTORED
         return get_object_or_404(self.repos), Kind.REPO_RESTORED
 
     def event_data(self) -> dict[str, Any]:
@@ -183,6 +183,8 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     """The address in lower case. No two accounts have the same."""
     is_active = models.BooleanField(default=True)
     is_staff = models.BooleanField(default=False)
+    is_bot = models.BooleanField(default=False, db_default=False, editable=False)
+    """Whether it is the service account of a team: its only membership (docs/bots.md)."""
     credentials_version = models.PositiveBigIntegerField(default=0, editable=False)
     """Increases with each change of address, password or `is_active`. This ends all signed links
     that were mailed before; see proofs.py.

@@ -82,6 +82,23 @@ def named_user(username: str) -> User:
     return user
 
 
+def check_no_bot(user: User, field: str) -> None:
+    """422 for a bot, where a body has to name a person in this field."""
+    if user.is_bot:
+        raise Invalid("validation_failed", f"{field}: {user} is a bot, and not a person.")
+
+
+def check_manages_tokens(principal: Principal, owner: User) -> None:
+    """People manage their own tokens, owners of a team those of its bots, and staff all; else 403
+    `staff_required`, 403 `person_required` for a bot.
+    """
+    own = {"team__members__user": principal.user, "team__members__role": "owner"}
+    if owner.is_bot and owner.memberships.filter(team__deletion=None, **own).exists():
+        return
+    principal.check_self_or_staff(owner.pk, "tokens")
+    principal.check_person()
+
+
 def check_username(username: str) -> None:
     """422 for an invalid username."""
     _check("username", validate_username, username)

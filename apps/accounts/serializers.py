@@ -65,7 +65,7 @@ LONGEST_OVERLAP = dt.timedelta(hours=72)
 """How long the old text of a token may be valid after its rotation."""
 
 
-class CreateToken(RequestSerializer):
+class CreateBotToken(RequestSerializer):
     name = NameField(max_length=255)
     permission = serializers.ChoiceField([*map(str, Permission)], required=False)
     repo_paths = serializers.ListField(
@@ -76,6 +76,9 @@ class CreateToken(RequestSerializer):
         allow_null=True,
     )
     expires_at = Future(required=False, allow_null=True)
+
+
+class CreateToken(CreateBotToken):
     username = StrictCharField(max_length=255, required=False, allow_null=True)
 
 
@@ -163,6 +166,7 @@ class UserRecord(RecordSerializer):
     email = serializers.CharField(required=False, help_text="Only for the person and staff.")
     is_active = serializers.BooleanField()
     is_staff = serializers.BooleanField()
+    is_bot = serializers.BooleanField()
     created_at = TimestampField()
     last_seen_at = TimestampField(required=False, allow_null=True)
     web_url = serializers.CharField()
@@ -176,6 +180,7 @@ def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
         "display_name": user.display_name,
         "is_active": user.is_active,
         "is_staff": user.is_staff,
+        "is_bot": user.is_bot,
         "created_at": user.created_at,
         "web_url": f"{base}/users/{user.username}",
     }

@@ -96,7 +96,7 @@ class TokenViewSet(ApiViewSet):
         request=CreateToken,
         response=NewTokenRecord,
         status=201,
-        errors=("role_required", "staff_required", "user_not_found"),
+        errors=("person_required", "role_required", "staff_required", "user_not_found"),
     )
     def create(self) -> dict[str, Any]:
         """Create an API token. Only this answer contains its text."""
@@ -112,7 +112,12 @@ class TokenViewSet(ApiViewSet):
         """Read an API token."""
         return self.record(self.token)
 
-    @operation(Level.NONE, permission=Permission.ADMIN, status=204, errors=("staff_required",))
+    @operation(
+        Level.NONE,
+        permission=Permission.ADMIN,
+        status=204,
+        errors=("person_required", "staff_required"),
+    )
     def destroy(self) -> None:
         """Delete an API token."""
         actions.delete_token(principal=self.principal, token=self.token)
@@ -129,7 +134,7 @@ class TokenViewSet(ApiViewSet):
         permission=Permission.ADMIN,
         request=RotateToken,
         response=NewTokenRecord,
-        errors=("invalid_transition", "role_required", "staff_required"),
+        errors=("invalid_transition", "person_required", "role_required", "staff_required"),
     )
     def rotate(self) -> dict[str, Any]:
         """Give an API token a new text, which only this answer contains.
@@ -143,7 +148,10 @@ class TokenViewSet(ApiViewSet):
 
     @action(detail=True, methods=["put"])
     @operation(
-        Level.NONE, permission=Permission.ADMIN, response=TokenRecord, errors=("staff_required",)
+        Level.NONE,
+        permission=Permission.ADMIN,
+        response=TokenRecord,
+        errors=("person_required", "staff_required"),
     )
     def revoke(self) -> dict[str, Any]:
         """Revoke an API token. Revoking it again changes nothing."""
@@ -208,7 +216,13 @@ class UserViewSet(ApiViewSet):
         return user_record(self.principal.user, self.principal.user, self.base_url)
 
     @own.mapping.put
-    @operation(Level.NONE, permission=Permission.ADMIN, request=UpdateSelf, response=UserRecord)
+    @operation(
+        Level.NONE,
+        permission=Permission.ADMIN,
+        request=UpdateSelf,
+        response=UserRecord,
+        errors=("person_required",),
+    )
     def update_own(self) -> dict[str, Any]:
         """Change the caller's display name.
 
@@ -225,7 +239,7 @@ class UserViewSet(ApiViewSet):
         query=ConfirmQuery,
         response=DeletionRecord,
         status=202,
-        errors=("invalid_transition", "last_owner"),
+        errors=("invalid_transition", "last_owner", "person_required"),
     )
     def delete_own(self) -> dict[str, Any]:
         """Delete the caller's account and their own repositories.
@@ -373,7 +387,7 @@ class InviteViewSet(ApiViewSet):
         request=CreateInvite,
         response=InviteRecord,
         status=201,
-        errors=("account_too_young", "signup_invite_limit_reached"),
+        errors=("account_too_young", "person_required", "signup_invite_limit_reached"),
     )
     def create(self) -> dict[str, Any]:
         """Invite somebody to sign up."""

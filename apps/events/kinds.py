@@ -121,6 +121,16 @@ class Kind(DescribedKind):
     PULL_CLOSED = "pull-closed", "closed the pull", "closed {subject}"
     PULL_REOPENED = "pull-reopened", "reopened the pull", "reopened {subject}"
     PULL_MERGED = "pull-merged", "merged the pull", "merged {subject} into {target}"
+    AUTO_MERGE_SET = (
+        "auto-merge-set",
+        "set the pull to merge when it is ready",
+        "set {subject} to merge when it is ready",
+    )
+    AUTO_MERGE_ENDED = (
+        "auto-merge-ended",
+        "ended the auto-merge of the pull",
+        "ended the auto-merge of {subject}: {reason}",
+    )
     REVIEW_CREATED = "review-created", "reviewed the pull", "{decided} {subject}"
     REVIEW_UPDATED = (
         "review-updated",
@@ -214,6 +224,7 @@ class PingKind(DescribedKind):
     REVIEW_REQUESTED = "review_requested", "requested your review"
     REPLY = "reply", "replied to you"
     ADDED = "added", "added you to the team"
+    AUTO_MERGE_ENDED = "auto_merge_ended", "ended your auto-merge"
 
 
 PRIORITY = {kind: number for number, kind in enumerate(PingKind)}

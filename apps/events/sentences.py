@@ -136,5 +136,6 @@ PARTS: dict[str, Callable[[Record, str], Any]] = {
     "path": of_data("path", plain=False),
     "context": of_data("context", plain=False),
     "state": of_data("state"),
+    "reason": of_data("reason"),
 }
 """The parts of sentences, each made from the event's record and the base of its links."""

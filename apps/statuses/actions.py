@@ -11,6 +11,7 @@ from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
 from apps.events.record import Change, Keys, Recorded, Target, record_all
 from apps.repos.access import RepoAccess
+from apps.repos.auto_merge import auto_merges
 from apps.repos.queries import pulls_of_code
 from apps.statuses import rules
 from apps.statuses.models import CommitChecks, CommitStatus, StatusState
@@ -45,7 +46,8 @@ def create_status(
     description: str = "",
     target_url: str = "",
 ) -> CommitStatus:
-    """Report a status of a commit; requires write access. Locks no repository.
+    """Report a status of a commit; requires write access. Locks no repository, and of the pulls
+    with this head only those with an auto-merge.
 
     An event `status-created` for each active pull with this head, or one of the repository. Errors:
     404 for a commit that is not stored, 409 `repo_archived`, 503 if git fails.
@@ -78,7 +80,9 @@ def _add(access: RepoAccess, status: CommitStatus) -> CommitStatus:
     latest = rows.latest_by("context")
     checks.state = rules.combined(latest.values_list("state", flat=True).distinct())
     checks.save(update_fields=["state"])
-    record_all([_event(access, status, about) for about in _subjects(status)])
+    pulls = pulls_of_code().active_with_head(status.repo, status.sha)
+    auto_merges().wake(pulls)
+    record_all([_event(access, status, about) for about in _subjects(status, pulls)])
     return status
 
 
@@ -89,8 +93,7 @@ def _forget_oldest(status: CommitStatus) -> None:
         rows.filter(pk__lte=oldest).delete()
 
 
-def _subjects(status: CommitStatus) -> Sequence[Recorded]:
-    pulls = pulls_of_code().active_with_head(status.repo, status.sha)
+def _subjects(status: CommitStatus, pulls: Sequence[Recorded]) -> Sequence[Recorded]:
     return [StatusOfPull(status, pull) for pull in pulls] or [status]
 
 

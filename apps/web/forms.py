@@ -17,7 +17,7 @@ from django.utils.html import format_html
 
 from apps.accounts import rules
 from apps.accounts.models import EMAIL_MAX, Theme, User
-from apps.accounts.serializers import CreateInvite, CreateToken, UpdateSelf
+from apps.accounts.serializers import CreateInvite, CreateToken, RotateToken, UpdateSelf
 from apps.core.changes import compare_with_page
 from apps.core.durations import parse_future
 from apps.core.errors import ApiError, Invalid, as_api_error, is_storage_full
@@ -35,7 +35,15 @@ from apps.repos.serializers import (
     UpdateRepo,
 )
 from apps.teams.models import Role
-from apps.teams.serializers import AddMember, CreateTeam, UpdateMember, UpdateTeam
+from apps.teams.serializers import (
+    BOT_ROLES,
+    AddMember,
+    CreateBot,
+    CreateTeam,
+    UpdateBot,
+    UpdateMember,
+    UpdateTeam,
+)
 from apps.web.responses import PageRequest, render_page, typed_values
 
 PREVIEW = "preview"
@@ -417,6 +425,56 @@ class SetRole(PageForm):
     request_serializer = UpdateMember
 
     role = choice_field("Role", Role)
+
+
+class NewBot(PageForm):
+    request_serializer = CreateBot
+
+    username = text_field(
+        "Username",
+        help_text="Letters and digits, with a single - _ or . between them. Bots and people share "
+        "all usernames.",
+        **PLAIN,
+    )
+    display_name = text_field("Name", required=False, autocomplete="off")
+    role = choice_field("Role", BOT_ROLES)
+
+
+class BotName(EditForm):
+    request_serializer = UpdateBot
+
+    display_name = text_field(
+        "Name", required=False, help_text="Shown beside the username.", autocomplete="off"
+    )
+
+
+class NewBotToken(NewToken):
+    PERMISSIONS = {
+        "read": "Read: fetch and look at everything that the bot can see, change nothing",
+        "write": "Write: also push, merge, report statuses, and take part in threads and pulls",
+        "admin": "Everything: it can do whatever the bot can",
+    }
+
+    permission = forms.ChoiceField(label="Permission", choices=list(PERMISSIONS.items()))
+    repo_paths = forms.CharField(
+        label="Repositories",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": "3"}),
+        help_text="One path a line: the token is valid for these alone. Leave it empty for "
+        "everything that the bot may do.",
+    )
+
+
+class RotateBotToken(PageForm):
+    request_serializer = RotateToken
+    OVERLAPS = {"0": "At once", "1": "In an hour", "24": "In a day", "72": "In three days"}
+
+    keep_old = forms.ChoiceField(
+        label="The old text ends", choices=list(OVERLAPS.items()), initial="24"
+    )
+
+    def clean_keep_old(self) -> dt.timedelta:
+        return dt.timedelta(hours=int(self.cleaned_data["keep_old"]))
 
 
 VISIBILITIES = {

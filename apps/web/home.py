@@ -213,7 +213,8 @@ def pull_row(pull: Pull, *reasons: str, state: State | None = None) -> Row:
 
 def awaiting_row(pull: Pull) -> Row:
     """The row of a pull that waits for the person's review."""
-    asks = f"{pull.thread.created_by.username} requested your review"
+    author = pull.thread.created_by
+    asks = f"{named(author.username, author.is_bot)} requested your review"
     count = pull.changed_files
     if not count:
         return pull_row(pull, asks)
@@ -279,10 +280,15 @@ def listed(names: Sequence[str]) -> str:
     return get_text_list(first, "and")
 
 
+def named(username: str, is_bot: bool | None) -> str:
+    """The name of a person, and whether it is a bot, as text."""
+    return f"{username} (bot)" if is_bot else username
+
+
 def ping_row_of(ping: PingRow, record: dict[str, Any]) -> Row:
     """The row of a ping, from the record of its event."""
     event, summary, path = ping.event, record["summary"], record["repo_path"]
-    actor = record["actor_user_username"] or "Guildhall"
+    actor = named(record["actor_user_username"] or "Guildhall", record["actor_user_is_bot"])
     return Row(
         key=("thread", event.thread_id) if event.thread_id else ("event", event.id),
         number=event.number,

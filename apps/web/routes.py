@@ -6,6 +6,7 @@ from django.urls import path
 
 from apps.web import (
     activity,
+    bots,
     commits,
     files,
     home,
@@ -19,6 +20,7 @@ from apps.web import (
     threads,
 )
 
+bot = "teams/<team_slug:team_slug>/~settings/bots/<username:bot>"
 urlpatterns = [
     path("", home.home, name="home"),
     path("api/", reference.reference, name="reference"),
@@ -61,6 +63,12 @@ urlpatterns = [
     path("teams/<team_slug:team_slug>/~settings", teams.team_settings),
     path("teams/<team_slug:team_slug>/~settings/active", teams.deactivate_team),
     path("teams/<team_slug:team_slug>/~settings/delete", teams.delete_team),
+    path("teams/<team_slug:team_slug>/~settings/bots", bots.bots),
+    path(bot, bots.bot),
+    path(f"{bot}/name", bots.rename_bot),
+    path(f"{bot}/delete", bots.delete_bot),
+    path(f"{bot}/tokens/<uid:uid>/rotate", bots.rotate_bot_token),
+    path(f"{bot}/tokens/<uid:uid>/revoke", bots.revoke_bot_token),
     path("users/<username:username>", teams.user),
 ]
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
@@ -95,6 +103,8 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{below}/pulls/<number:number>/files", pulls.pull_files),
         path(f"{below}/pulls/<number:number>/reviews", pulls.review),
         path(f"{below}/pulls/<number:number>/merge", pulls.merge),
+        path(f"{below}/pulls/<number:number>/auto-merge", pulls.auto_merge),
+        path(f"{below}/pulls/<number:number>/auto-merge/cancel", pulls.cancel_auto_merge),
         path(f"{below}/pulls/<number:number>/status", pulls.status),
         path(f"{below}/pulls/<number:number>/edit", pulls.edit_pull),
         path(f"{below}/pulls/<number:number>/verdict", pulls.verdict),
