@@ -97,7 +97,7 @@ def purge_user(user: User) -> None:
 
 
 def rename_reporter(name: str, placeholder: str) -> None:
-    """Replace a username in protections. A list without it might become empty, and trust all."""
+    """Replace a username in protections. An empty list would trust everybody with write access."""
     for row in Protection.objects.exclude(status_reporters=[]).iterator():
         if name in row.status_reporters:
             names = [placeholder if one == name else one for one in row.status_reporters]

@@ -16,7 +16,7 @@ from apps.repos.queries import pulls_of_code
 from apps.statuses import rules
 from apps.statuses.models import CommitChecks, CommitStatus, StatusState
 
-MOST_OF_CONTEXT = 100
+STATUSES_PER_CONTEXT = 100
 """Number of statuses that are kept for each context of a commit. Older ones are deleted."""
 
 
@@ -75,9 +75,10 @@ def _add(access: RepoAccess, status: CommitStatus) -> CommitStatus:
     # A concurrent report of the same commit waits for this lock, and then reads this status.
     lock(checks)
     status.save(force_insert=True)
-    _forget_oldest(status)
+    _delete_oldest(status)
     rows = CommitStatus.objects.of_commit(status.repo, status.sha)
-    checks.state = rules.combined(rows.latest_by("context").values_list("state", flat=True))
+    latest = rows.latest_by("context")
+    checks.state = rules.combined(latest.values_list("state", flat=True).distinct())
     checks.save(update_fields=["state"])
     pulls = pulls_of_code().active_with_head(status.repo, status.sha)
     auto_merges().wake(pulls)
@@ -85,10 +86,10 @@ def _add(access: RepoAccess, status: CommitStatus) -> CommitStatus:
     return status
 
 
-def _forget_oldest(status: CommitStatus) -> None:
+def _delete_oldest(status: CommitStatus) -> None:
     rows = CommitStatus.objects.of_commit(status.repo, status.sha).filter(context=status.context)
     ids = rows.order_by("-id").values_list("pk", flat=True)
-    for oldest in ids[MOST_OF_CONTEXT : MOST_OF_CONTEXT + 1]:
+    for oldest in ids[STATUSES_PER_CONTEXT : STATUSES_PER_CONTEXT + 1]:
         rows.filter(pk__lte=oldest).delete()
 
 
