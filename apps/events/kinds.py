@@ -156,6 +156,11 @@ class Kind(DescribedKind):
     )
     TOKEN_REVOKED = "token-revoked", "revoked an API token", "revoked the API token {name}"
     TOKEN_DELETED = "token-deleted", "deleted an API token", "deleted the API token {name}"
+    TOKEN_EXPIRING = (
+        "token-expiring",
+        "reminded of an API token that expires soon",
+        "reminded of the API token {name}, which expires soon",
+    )
     USER_JOINED = "user-joined", "joined", "joined"
     USER_UPDATED = (
         "user-updated",
@@ -214,6 +219,7 @@ class PingKind(DescribedKind):
     REVIEW_REQUESTED = "review_requested", "requested your review"
     REPLY = "reply", "replied to you"
     ADDED = "added", "added you to the team"
+    TOKEN_EXPIRING = "token_expiring", "reminds you that this API token expires soon"
 
 
 PRIORITY = {kind: number for number, kind in enumerate(PingKind)}
