@@ -116,12 +116,12 @@ def send_mail(user: User, pings: list[Ping]) -> bool:
 def ping_line(ping: Ping, event: dict[str, Any]) -> dict[str, str]:
     """A ping in the mail: a sentence and a link."""
     actor = event["actor_user_username"] or "Guildhall"
-    subjects = {
+    subjects: dict[str, str] = {
         PingKind.ADDED: f" {event['team_slug']}",
         PingKind.TOKEN_EXPIRING: f" ({event['data'].get('name')})",
     }
     return {
-        "words": f"{actor} {PING_WORDS[ping.kind]}{subjects.get(PingKind(ping.kind), '')}",
+        "words": f"{actor} {PING_WORDS[ping.kind]}{subjects.get(ping.kind, '')}",
         "url": event["summary"]["web_url"] or site_url(),
     }
 
