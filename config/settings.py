@@ -214,6 +214,7 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.uploads.jobs.sweep_uploads", "every": 3600.0},
     {"function": "apps.idempotency.jobs.forget_old_requests", "every": 600.0},
     {"function": "apps.accounts.jobs.delete_expired_sessions", "every": 24 * 3600.0},
+    {"function": "apps.accounts.jobs.warn_of_expiring_tokens", "every": 3600.0},
     {"function": "apps.repos.jobs.make_next_fork"},
     {"function": "apps.repos.commits.find_next_commits"},
     {"function": "apps.repos.jobs.tidy_next_repo"},

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib.auth.hashers import make_password
 from django.contrib.sessions.models import Session
 from django.db import IntegrityError, transaction
+from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts import rules
@@ -34,8 +36,8 @@ from apps.core.json import quoted
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
 from apps.events import wake
-from apps.events.kinds import Kind
-from apps.events.record import Deleted, record
+from apps.events.kinds import Kind, PingKind
+from apps.events.record import Deleted, Keys, Target, record
 from apps.site.models import SiteSettings
 
 PUBLIC = ("display_name", "is_active", "is_staff")
@@ -445,7 +447,9 @@ def rotate_token(
     token.former_digest = token.digest if keep_old else None
     token.former_until = now + keep_old if keep_old else None
     token.digest, token.token_prefix = digest(text), text[:PREFIX_LENGTH]
-    token.save(update_fields=["digest", "token_prefix", "former_digest", "former_until"])
+    token.warned_at = None  # the new text is in use elsewhere, and expires at the same time
+    texts = ("digest", "token_prefix", "former_digest", "former_until")
+    token.save(update_fields=[*texts, "warned_at"])
     record(Kind.TOKEN_ROTATED, actor=actor, about=token, data={"name": token.name})
     return text
 
@@ -469,6 +473,37 @@ def delete_token(*, principal: Principal | None, token: ApiToken) -> None:
     lock(token)
     ApiToken.objects.filter(pk=token.pk).delete()
     record(Kind.TOKEN_DELETED, actor=actor, about=token, data={"name": token.name})
+
+
+@dataclass(frozen=True)
+class ExpiringToken:
+    """The subject of the event about a token that expires soon: its page is the list of tokens."""
+
+    token: ApiToken
+
+    def event_keys(self) -> Keys:
+        return self.token.event_keys()
+
+    def event_target(self) -> Target:
+        return replace(self.token.event_target(), web=reverse("tokens"))
+
+    def event_title(self) -> None:
+        return None
+
+
+@transaction.atomic
+def warn_of_expiry(*, pk: int) -> bool:
+    """Ping the people of a token that expires soon. False if it needs none any more. Locks it."""
+    rows = ApiToken.objects.select_for_update(of=("self",), no_key=True).select_related("user")
+    token = rows.to_warn().filter(pk=pk).first()
+    if token is None:
+        return False
+    token.warned_at = timezone.now()
+    token.save(update_fields=["warned_at"])
+    data = {"name": token.name, "expires_at": token.expires_at and token.expires_at.isoformat()}
+    pings = [(person, PingKind.TOKEN_EXPIRING) for person in rules.people_of_token(token)]
+    record(Kind.TOKEN_EXPIRING, actor=None, about=ExpiringToken(token), data=data, pings=pings)
+    return True
 
 
 def _actor(principal: Principal | None, owner: User) -> User:

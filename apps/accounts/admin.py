@@ -192,9 +192,9 @@ class NewToken(ActionForm):
     username = forms.CharField(max_length=255, help_text="The username of its owner.")
     name = forms.CharField(max_length=255, help_text="A name that tells its use.")
     permission = forms.TypedChoiceField(
-        choices=[(one.value, one.value) for one in reversed(Permission)],
+        choices=[(one.value, one.value) for one in Permission],
         required=False,
-        empty_value="admin",
+        empty_value="read",
         help_text="admin is everything that its owner may do.",
     )
     repo_paths = forms.CharField(

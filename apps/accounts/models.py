@@ -36,6 +36,8 @@ USED_EVERY = dt.timedelta(minutes=1)
 """Least time between two updates of `last_used_at`."""
 SEEN_EVERY = dt.timedelta(hours=1)
 """Least time between two updates of `last_seen_at`, of a person or a session."""
+WARNED_BEFORE = dt.timedelta(days=7)
+"""Time before the expiry of a token at which its owner is pinged."""
 KEPT_FOR = dt.timedelta(days=14)
 """How long a deleted repository, team or account can be restored."""
 DISPLAY_NAME_MAX = 100
@@ -291,6 +293,15 @@ def digest(token: str) -> str:
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
+    def to_warn(self) -> ApiTokenQuerySet:
+        """Those that expire within `WARNED_BEFORE`, and whose owner does not know it yet. Tokens
+        that were made for a shorter time are left out.
+        """
+        now = timezone.now()
+        active = self.filter(revoked_at=None, warned_at=None, user__is_active=True)
+        ending = active.filter(expires_at__gt=now, expires_at__lte=now + WARNED_BEFORE)
+        return ending.filter(created_at__lt=models.F("expires_at") - WARNED_BEFORE)
+
     def in_order(self, ordering: str) -> ApiTokenQuerySet:
         """Sort by one of `rules.ORDERINGS`, then by id in the same direction."""
         sign = "-" if ordering.startswith("-") else ""
@@ -325,6 +336,8 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
+    warned_at = models.DateTimeField(null=True)
+    """When its owner was pinged about its expiry; null again after a rotation."""
     text: str
     """The token itself. Set only in memory, on a row that the admin has just created."""
     repo_ids: frozenset[int] | None
@@ -339,6 +352,11 @@ class ApiToken(models.Model):
         indexes = [
             models.Index(fields=["user", "-created_at", "-id"], name="token_user_newest"),
             models.Index(fields=["token_prefix"], name="token_by_prefix"),
+            models.Index(
+                fields=["expires_at"],
+                name="token_to_warn",
+                condition=Q(expires_at__isnull=False, revoked_at=None, warned_at=None),
+            ),
             models.Index(
                 fields=["former_digest"],
                 name="token_former_digest",

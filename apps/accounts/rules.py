@@ -62,6 +62,11 @@ def token_status(token: ApiToken) -> TokenStatus:
     return TokenStatus.EXPIRED if token.is_expired else TokenStatus.ACTIVE
 
 
+def people_of_token(token: ApiToken) -> list[User]:
+    """The people who are pinged about a token, who may read its events."""
+    return [token.user]
+
+
 def repo_path_problem(path: str) -> str | None:
     """The reason why this cannot be the path of a repository; None if it can."""
     is_path = re.fullmatch(REPO_PATH, path)

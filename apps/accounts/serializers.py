@@ -19,6 +19,7 @@ from apps.accounts.models import (
     InviteStatus,
     User,
 )
+from apps.accounts.principal import Principal
 from apps.accounts.rules import (
     REPO_PATH,
     TokenStatus,
@@ -172,8 +173,10 @@ class UserRecord(RecordSerializer):
     web_url = serializers.CharField()
 
 
-def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
-    """The record of a person. Only they and staff see the e-mail address and `last_seen_at`."""
+def user_record(user: User, viewer: Principal, base: str) -> dict[str, Any]:
+    """The record of a person. Only they and staff see the e-mail address and `last_seen_at`; staff
+    only with a token that has its powers.
+    """
     record = {
         "uuid": user.uuid,
         "username": user.username,
@@ -184,7 +187,7 @@ def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
         "created_at": user.created_at,
         "web_url": f"{base}/users/{user.username}",
     }
-    if viewer.is_staff or viewer.pk == user.pk:
+    if viewer.is_staff or viewer.person_id == user.pk:
         record["email"] = user.email
         record["last_seen_at"] = user.last_seen_at or user.last_login
     return record

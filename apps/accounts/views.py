@@ -199,21 +199,18 @@ class UserViewSet(ApiViewSet):
     @operation(Level.NONE, response=UserRecord, errors=("staff_required",))
     def list(self) -> Response:
         """List the people of this site, by username."""
-        viewer, base = self.principal.user, self.base_url
-        return self.page_of(
-            queries.list_users(self.principal), lambda user: user_record(user, viewer, base)
-        )
+        return self.page_of(queries.list_users(self.principal), self.record)
 
     @operation(Level.NONE, response=UserRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a person."""
-        return user_record(self.user, self.principal.user, self.base_url)
+        return self.record(self.user)
 
     @action(detail=False, url_path="self", methods=["get"])
     @operation(Level.NONE, takes_limited=True, response=UserRecord)
     def own(self) -> dict[str, Any]:
         """Read the caller."""
-        return user_record(self.principal.user, self.principal.user, self.base_url)
+        return self.record(self.principal.user)
 
     @own.mapping.put
     @operation(
@@ -230,7 +227,7 @@ class UserViewSet(ApiViewSet):
         """
         user = self.principal.user
         actions.update_user(principal=self.principal, user=user, **self.validated_data)
-        return user_record(user, user, self.base_url)
+        return self.record(user)
 
     @own.mapping.delete
     @operation(
@@ -253,7 +250,7 @@ class UserViewSet(ApiViewSet):
     def update(self) -> dict[str, Any]:
         """Deactivate an account or open it again, and give or take the rights of staff."""
         actions.set_account(principal=self.principal, user=self.user, **self.validated_data)
-        return user_record(self.user, self.principal.user, self.base_url)
+        return self.record(self.user)
 
     @operation(
         Level.STAFF,
@@ -265,6 +262,9 @@ class UserViewSet(ApiViewSet):
     def destroy(self) -> dict[str, Any]:
         """Delete a person's account, as `DELETE /users/self` does."""
         return self.deleted(self.user)
+
+    def record(self, user: User) -> dict[str, Any]:
+        return user_record(user, self.principal, self.base_url)
 
     def deleted(self, user: User) -> dict[str, Any]:
         deletion = actions.delete_user(principal=self.principal, user=user, **self.validated_query)

@@ -166,6 +166,11 @@ class Kind(DescribedKind):
     )
     TOKEN_REVOKED = "token-revoked", "revoked an API token", "revoked the API token {name}"
     TOKEN_DELETED = "token-deleted", "deleted an API token", "deleted the API token {name}"
+    TOKEN_EXPIRING = (
+        "token-expiring",
+        "reminded of an API token that expires soon",
+        "reminded of the API token {name}, which expires soon",
+    )
     USER_JOINED = "user-joined", "joined", "joined"
     USER_UPDATED = (
         "user-updated",
@@ -225,6 +230,7 @@ class PingKind(DescribedKind):
     REPLY = "reply", "replied to you"
     ADDED = "added", "added you to the team"
     AUTO_MERGE_ENDED = "auto_merge_ended", "ended your auto-merge"
+    TOKEN_EXPIRING = "token_expiring", "reminds you that this API token expires soon"
 
 
 PRIORITY = {kind: number for number, kind in enumerate(PingKind)}

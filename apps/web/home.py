@@ -21,7 +21,7 @@ from apps.core.access import Level
 from apps.core.errors import Invalid
 from apps.core.pagination import MOST_COUNTED
 from apps.events import actions
-from apps.events.kinds import PING_WORDS
+from apps.events.kinds import PING_WORDS, Kind
 from apps.events.models import Key
 from apps.events.pagination import PAST_ALL
 from apps.events.queries import PingRow, list_pings, newest_events, ping_row, ping_values
@@ -285,6 +285,11 @@ def named(username: str, is_bot: bool | None) -> str:
     return f"{username} (bot)" if is_bot else username
 
 
+def token_name(record: dict[str, Any]) -> str:
+    """The name of the token that an event is about; "" for other events."""
+    return str(record["data"]["name"]) if record["kind"] == Kind.TOKEN_EXPIRING else ""
+
+
 def ping_row_of(ping: PingRow, record: dict[str, Any]) -> Row:
     """The row of a ping, from the record of its event."""
     event, summary, path = ping.event, record["summary"], record["repo_path"]
@@ -292,7 +297,7 @@ def ping_row_of(ping: PingRow, record: dict[str, Any]) -> Row:
     return Row(
         key=("thread", event.thread_id) if event.thread_id else ("event", event.id),
         number=event.number,
-        title=summary["thread_title"] or record["team_slug"] or "Gone",
+        title=summary["thread_title"] or record["team_slug"] or token_name(record) or "Gone",
         url=summary["web_url"] or "",
         repo_name=short_path(path) if path else "",
         at=event.created_at,

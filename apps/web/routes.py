@@ -54,6 +54,7 @@ urlpatterns = [
     path("settings/sessions/<uid:uid>/end", settings.end_session, name="end-session"),
     path("settings/tokens", settings.tokens, name="tokens"),
     path("settings/tokens/<uid:uid>/revoke", settings.revoke_token, name="revoke-token"),
+    path("settings/tokens/<uid:uid>/rotate", settings.rotate_token, name="rotate-token"),
     path("teams", teams.teams, name="teams"),
     path("teams/<team_slug:team_slug>", teams.team),
     path("teams/<team_slug:team_slug>/~activity", activity.team_activity),

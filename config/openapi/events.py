@@ -203,6 +203,7 @@ ReviewData = record("ReviewData", status=word_of(ReviewStatus))
 ReviewChange = record("ReviewChange", ReviewData, changed=ListField(child=CharField()))
 Moderation = record("Moderation", moderated=BooleanField(required=False))
 TokenName = record("TokenName", name=CharField())
+TokenExpiry = record("TokenExpiry", TokenName, expires_at=TimestampField())
 RateLimitData = record(
     "RateLimitData",
     scope=CharField(),
@@ -264,6 +265,7 @@ SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.TOKEN_ROTATED: (TokenTarget, TokenName),
     Kind.TOKEN_REVOKED: (TokenTarget, TokenName),
     Kind.TOKEN_DELETED: (TokenTarget, TokenName),
+    Kind.TOKEN_EXPIRING: (TokenTarget, TokenExpiry),
     Kind.USER_JOINED: (UserTarget, None),
     Kind.USER_UPDATED: (UserTarget, UserChanges),
     Kind.USER_DEACTIVATED: (UserTarget, None),

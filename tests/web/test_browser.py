@@ -111,7 +111,8 @@ PUBLIC = ["/", "/api/", "/signin", "/signup", "/signup?invite={invite}", "/reset
 PUBLIC += ["/reset/new?{reset}", "/nowhere", "/settings/appearance"]
 SIGNED_IN = ["/", "/signin", "/signup", "/settings", "/settings/password", "/settings/tokens"]
 SIGNED_IN += ["/settings/sessions"]
-SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/invites"]
+SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/tokens/{token}/rotate"]
+SIGNED_IN += ["/settings/invites"]
 SIGNED_IN += ["/settings/invites/{invite}/delete", "/settings/email?token={proof}"]
 SIGNED_IN += ["/settings/appearance", "/new/team", "/new/repo"]
 REPO = f"/users/Ada0/{'a' * 100}"
@@ -487,6 +488,8 @@ def test_a_token_is_made_and_revoked_by_keyboard_alone(page):
     expect_heading(page, "Tokens")
     tab_to(page, "name")
     keyboard.type("laptop")
+    tab_to(page, "reach")
+    keyboard.press("ArrowDown")
     keyboard.press("Enter")
     expect(page.get_by_text("Copy it now")).to_be_visible()
     expect_heading(page, "Tokens")
@@ -525,8 +528,13 @@ def test_everything_works_without_javascript(site):
         page.click("summary")
         page.click("a[href='/settings/tokens']")
         page.fill("[name=name]", "phone")
+        page.check("[name=reach][value=all]")
         page.get_by_role("button", name="Create token").click()
         expect(page.locator("input.secret")).to_be_visible()
+        page.get_by_role("link", name="Rotate phone").click()
+        page.get_by_role("button", name="Rotate token").click()
+        expect(page.locator("input.secret")).to_be_visible()
+        page.get_by_role("link", name="Back to your tokens").click()
         page.get_by_role("link", name="Revoke phone").click()
         page.get_by_role("button", name="Revoke token").click()
         expect(page.get_by_text("Token phone revoked.")).to_be_visible()

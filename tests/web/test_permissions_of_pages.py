@@ -72,6 +72,7 @@ PAGES: dict[str, Page] = {
     "GET /api-tokens": read("/settings/tokens"),
     "POST /api-tokens": Page("/settings/tokens", {}, cases=("",)),
     "PUT /api-tokens/{uuid}/revoke": Page("/settings/tokens/{uuid}/revoke", {}, cases=OWN),
+    "PUT /api-tokens/{uuid}/rotate": Page("/settings/tokens/{uuid}/rotate", {}, cases=OWN),
     "GET /users/self/sessions": read("/settings/sessions"),
     "DELETE /users/self/sessions": Page("/settings/sessions/end", {}, form="/settings/sessions"),
     "DELETE /users/self/sessions/{uuid}": Page(
@@ -166,8 +167,13 @@ NO_BOTS = [cell for cell in CELLS if cell.who != "B"]
 ARCHIVE = Page(f"{SETTINGS}/archive", {}, form="")
 VISIT = re.compile("django_session|browsersession|last_seen_at")
 """In statements that store the first visit of a session."""
-CREATED = {"POST /api-tokens": 201, BOT_TOKENS: 201, ROTATE_BOT_TOKEN: 201}
-"""Pages that answer a success with another status than 303: a new token is shown once."""
+CREATED = {
+    "POST /api-tokens": 201,
+    "PUT /api-tokens/{uuid}/rotate": 201,
+    BOT_TOKENS: 201,
+    ROTATE_BOT_TOKEN: 201,
+}
+"""Pages that answer a success with another status than 303: a new text is shown once."""
 
 
 def page_of(cell: Cell) -> Page | None:
