@@ -477,15 +477,22 @@ def delete_token(*, principal: Principal | None, token: ApiToken) -> None:
 
 @dataclass(frozen=True)
 class ExpiringToken:
-    """The subject of the event about a token that expires soon: its page is the list of tokens."""
+    """The subject of the event that tells one person about a token that expires soon. Its page is
+    the one where this person can rotate the token.
+    """
 
     token: ApiToken
+    person: User
 
     def event_keys(self) -> Keys:
-        return self.token.event_keys()
+        return Keys(private_to=self.person.pk)
 
     def event_target(self) -> Target:
-        return replace(self.token.event_target(), web=reverse("tokens"))
+        page, user = reverse("tokens"), self.token.user
+        if user.is_bot:
+            team = user.memberships.values_list("team__slug", flat=True).get()
+            page = reverse("bot", args=[team, user.username])
+        return replace(self.token.event_target(), web=page)
 
     def event_title(self) -> None:
         return None
@@ -501,8 +508,9 @@ def warn_of_expiry(*, pk: int) -> bool:
     token.warned_at = timezone.now()
     token.save(update_fields=["warned_at"])
     data = {"name": token.name, "expires_at": token.expires_at and token.expires_at.isoformat()}
-    pings = [(person, PingKind.TOKEN_EXPIRING) for person in rules.people_of_token(token)]
-    record(Kind.TOKEN_EXPIRING, actor=None, about=ExpiringToken(token), data=data, pings=pings)
+    for person in rules.people_of_token(token):
+        about, pings = ExpiringToken(token, person), [(person, PingKind.TOKEN_EXPIRING)]
+        record(Kind.TOKEN_EXPIRING, actor=None, about=about, data=data, pings=pings)
     return True
 
 

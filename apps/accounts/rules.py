@@ -63,8 +63,11 @@ def token_status(token: ApiToken) -> TokenStatus:
 
 
 def people_of_token(token: ApiToken) -> list[User]:
-    """The people who are pinged about a token, who may read its events."""
-    return [token.user]
+    """The people who are pinged about a token: its owner, or the owners of the team of a bot."""
+    if not token.user.is_bot:
+        return [token.user]
+    of_team = {"memberships__role": "owner", "memberships__team__members__user": token.user}
+    return [*User.objects.filter(is_active=True, **of_team).order_by("pk")]
 
 
 def repo_path_problem(path: str) -> str | None:

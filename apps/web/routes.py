@@ -65,7 +65,7 @@ urlpatterns = [
     path("teams/<team_slug:team_slug>/~settings/active", teams.deactivate_team),
     path("teams/<team_slug:team_slug>/~settings/delete", teams.delete_team),
     path("teams/<team_slug:team_slug>/~settings/bots", bots.bots),
-    path(bot, bots.bot),
+    path(bot, bots.bot, name="bot"),
     path(f"{bot}/name", bots.rename_bot),
     path(f"{bot}/delete", bots.delete_bot),
     path(f"{bot}/tokens/<uid:uid>/rotate", bots.rotate_bot_token),

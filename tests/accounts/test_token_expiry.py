@@ -13,8 +13,9 @@ from apps.accounts.actions import deactivate_user, revoke_token, rotate_token
 from apps.accounts.jobs import send_next_ping_mail, warn_of_expiring_tokens
 from apps.accounts.models import ApiToken, User
 from apps.events.models import Event, Ping
+from apps.teams.actions import create_bot
 from tests.plans import planned
-from tests.principals import principal_of
+from tests.principals import principal_of, team_access_of
 from tests.races import together
 from tests.web.page_client import PageClient
 
@@ -41,6 +42,18 @@ def test_the_owner_of_a_token_is_pinged_once_before_it_expires(make, api, bob, a
     event = api(bob).get(f"/events/{ping['event_id']}").gives()
     assert (event["actor_user_username"], event["target"]["uuid"]) == (None, str(token.uuid))
     api(alice).get(f"/events/{ping['event_id']}").fails(403, "forbidden")
+
+
+def test_the_owners_of_a_team_are_pinged_about_the_tokens_of_its_bot(make, api, acme, alice, bob):
+    access = team_access_of(alice, acme)
+    token = make.expiring_token(create_bot(access=access, username="acme-ci").user)
+    assert warn() == ["alice"]
+    [ping] = api(alice).get("/pings").gives()["results"]
+    assert ping["web_url"] == "http://testserver/teams/acme/~settings/bots/acme-ci"
+    event = api(alice).get(f"/events/{ping['event_id']}").gives()
+    assert event["target"]["uuid"] == str(token.uuid)
+    api(bob).get(f"/events/{ping['event_id']}").fails(403, "forbidden")
+    assert PageClient(alice).get("/teams/acme/~settings/bots/acme-ci").status == 200
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('accounts', '0014_sessions'),
+        ('accounts', '0015_bots'),
     ]
 
     operations = [
