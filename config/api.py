@@ -69,6 +69,14 @@ from apps.threads.views import (
     ThreadViewSet,
 )
 from apps.uploads.views import UploadsOfRepoViewSet, UploadViewSet
+from apps.webhooks.views import (
+    DeliveryOfRepoViewSet,
+    DeliveryOfSiteViewSet,
+    DeliveryOfTeamViewSet,
+    WebhookOfRepoViewSet,
+    WebhookOfSiteViewSet,
+    WebhookOfTeamViewSet,
+)
 from config.moving.views import PersonExportViewSet
 from config.offboarding.views import OffboardViewSet
 from config.views import DocumentViewSet
@@ -158,6 +166,11 @@ route("teams", TeamViewSet)
 route("teams/<team_slug:team_slug>/members", MemberViewSet)
 route("teams/<team_slug:team_slug>/bots", BotViewSet)
 route("teams/<team_slug:team_slug>/bots/<username:username>/api-tokens", BotTokenViewSet)
+deliveries = "webhooks/<uid:webhook_uuid>/deliveries"
+route("webhooks", WebhookOfSiteViewSet)
+route(deliveries, DeliveryOfSiteViewSet)
+route("teams/<team_slug:team_slug>/webhooks", WebhookOfTeamViewSet)
+route(f"teams/<team_slug:team_slug>/{deliveries}", DeliveryOfTeamViewSet)
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     repo = f"{owner}/repos/<repo_slug:repo_slug>"
     route_singleton(f"{owner}/check-repo-slug", CheckRepoSlugViewSet)
@@ -177,6 +190,8 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{repo}/threads/<number:number>/replies", ReplyViewSet)
     replies = f"{repo}/threads/<number:number>/replies"
     route(f"{replies}/<number:reply_number>/versions", ReplyVersionViewSet)
+    route(f"{repo}/webhooks", WebhookOfRepoViewSet)
+    route(f"{repo}/{deliveries}", DeliveryOfRepoViewSet)
     route_singleton(f"{repo}/archive", ArchiveViewSet)
     route(f"{repo}/blame", BlameViewSet)
     route(f"{repo}/compare", ComparisonViewSet)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formataddr, parseaddr
 from importlib.util import find_spec
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
@@ -79,6 +80,9 @@ class Environment:
         self.owner_mib = reader.get("OWNER_MIB", "204800", disk)
         self.email = reader.get("EMAIL_URL", "", _email)
         self.email_from = reader.get("EMAIL_FROM", _default_sender(self.base_url), _sender)
+        allow_http = reader.get("WEBHOOK_ALLOW_HTTP", "false", _one_of("false", "true"))
+        self.webhook_allow_http = allow_http == "true"
+        self.webhook_allowed_nets = reader.get("WEBHOOK_ALLOWED_NETS", "", _nets)
         self._read_monitoring(reader)
         reader.exit_if_invalid()
         self.holds_database = _is_below(self.data_dir, self.database)
@@ -252,6 +256,14 @@ def _origins(text: str) -> list[str]:
         example = "https://app.example.org,http://localhost:5173"
         raise ValueError(f'must be schemes and hosts without paths, such as "{example}".')
     return [origin_of(url) for url in urls]
+
+
+def _nets(text: str) -> list[IPv4Network | IPv6Network]:
+    try:
+        return [ip_network(net.strip()) for net in text.split(",") if net.strip()]
+    except ValueError:
+        example = "10.0.0.0/8,fd00::/8"
+        raise ValueError(f'must be networks with commas between, such as "{example}".') from None
 
 
 def _address(text: str) -> Address | None:

@@ -42,6 +42,8 @@ EMAIL_HOST, EMAIL_PORT = env.email.host, env.email.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = env.email.user, env.email.password
 EMAIL_USE_TLS, EMAIL_USE_SSL = env.email.starts_tls, env.email.inside_tls
 EMAIL_TIMEOUT = 20
+WEBHOOK_ALLOW_HTTP = env.webhook_allow_http
+WEBHOOK_ALLOWED_NETS = env.webhook_allowed_nets
 METRICS_ADDRESS = env.metrics_address
 SENTRY_DSN = env.sentry_dsn
 SENDS_SPANS = env.sends_spans
@@ -65,6 +67,7 @@ INSTALLED_APPS = [
     "apps.accounts",
     "apps.teams",
     "apps.repos",
+    "apps.webhooks",
     "apps.statuses",
     "apps.browse",
     "apps.uploads",
@@ -215,6 +218,7 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.idempotency.jobs.forget_old_requests", "every": 600.0},
     {"function": "apps.accounts.jobs.delete_expired_sessions", "every": 24 * 3600.0},
     {"function": "apps.accounts.jobs.warn_of_expiring_tokens", "every": 3600.0},
+    {"function": "apps.webhooks.jobs.prune_deliveries", "every": 600.0},
     {"function": "apps.repos.jobs.make_next_fork"},
     {"function": "apps.repos.commits.find_next_commits"},
     {"function": "apps.repos.jobs.tidy_next_repo"},
@@ -224,6 +228,8 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.pulls.jobs.check_next_conflict"},
     {"function": "apps.web.jobs.prepare_next_changes"},
 ]
+# Context managers that are open while the worker runs, for work that is no loop of jobs.
+WORKER_CONTEXTS = ["apps.webhooks.dispatch.dispatching"]
 
 # Seconds between two checks whether another process has changed a rate limit.
 LIMITS_LOOK = 2.0

@@ -22,6 +22,7 @@ from apps.core.workers import workers
 from apps.events.models import Event, PingMail
 from apps.repos.models import Fork, PushJournal
 from apps.repos.models.fork import TO_DO
+from apps.webhooks.events import due_since
 from config.readiness import OK, readiness
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -88,8 +89,12 @@ def database_gauges() -> Iterator[GaugeMetricFamily]:
     )
     yield gauge(
         "guildhall_work_overdue_seconds",
-        "Seconds for which the oldest due fork or mail has waited for a worker; 0 if none is due.",
-        {"fork": age(fork_due_since()), "ping_mail": age(mail_due_since())},
+        "Seconds for which the oldest due fork, mail or event of a webhook has waited.",
+        {
+            "fork": age(fork_due_since()),
+            "ping_mail": age(mail_due_since()),
+            "webhook": age(due_since()),
+        },
         "work",
     )
     newest = Event.objects.order_by("-id").values_list("id", flat=True).first() or 0

@@ -36,6 +36,8 @@ NOT_ATOMIC = {
     "apps/pulls/actions/pulls.py:create_review": "the body is rendered before _create_review()",
     "apps/pulls/actions/pulls.py:update_review": "the body is rendered before its transaction",
     "apps/statuses/actions.py:create_status": "git is asked for the commit before _add()",
+    "apps/webhooks/actions.py:ping_webhook": "an attempt takes long, and stores its own row",
+    "apps/webhooks/actions.py:redeliver": "an attempt takes long, and stores its own row",
     "apps/uploads/actions.py:create_upload": "the file is written before the transaction of _add()",
     "apps/pulls/actions/pulls.py:create_pull": "git is asked before _open_pull()",
     "apps/pulls/actions/pulls.py:update_pull": "git is asked before _update_pull()",
@@ -52,6 +54,7 @@ FACTS = {
     "apps/repos/actions.py:fail_fork": "it fails also when its creator may nothing any more",
     "apps/repos/actions.py:import_repo": "who runs the site needs no account for it",
     "apps/pulls/actions/forgetting.py:forget_commit": "who runs the site needs no account for it",
+    "apps/webhooks/actions.py:disable_webhook": "the worker calls it after failures",
 }
 """Actions of the system itself. Their `actor`, if any, is named by the event and has no access."""
 

@@ -128,6 +128,7 @@ def views_list_by_queries(source: Source) -> Iterator[str]:
 
 
 PARENTS = {"repo", "team", "thread", "reply", "pull", "protection", "owner", "space", "upstream"}
+PARENTS |= {"access", "webhook"}
 
 
 def queries_are_filtered(source: Source) -> Iterator[str]:

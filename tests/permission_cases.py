@@ -32,6 +32,7 @@ from apps.repos.models import Fork, Ref, Visibility
 from apps.site.actions import create_rate_limit
 from apps.teams.models import Team
 from apps.threads.actions import delete_reply
+from apps.webhooks.models import PING, Delivery, DeliveryStatus, Webhook
 from tests.browse.code import code_of
 from tests.factories import ForkFactory
 from tests.principals import access_of, principal_of, while_allowed
@@ -263,6 +264,31 @@ class PermissionCase:
         )
         return row.name
 
+    def webhook(self) -> object:
+        """The id of a webhook of the repository, team or site in the path. It cannot reach its
+        receiver.
+        """
+        in_repo = "{repo_slug}" in self.cell.operation
+        in_team = self.cell.operation.split()[1].startswith("/teams/") and not in_repo
+        self.hook = Webhook.objects.create(
+            repo=self.repo if in_repo else None,
+            team=self.sample.acme if in_team else None,
+            url="https://127.0.0.1/",
+            cursor_event_id=0,
+            created_by=self.sample.alice,
+        )
+        return self.hook.uuid
+
+    def delivery(self) -> object:
+        return Delivery.objects.create(
+            webhook=self.hook,
+            kind=PING,
+            status=DeliveryStatus.SUCCEEDED,
+            duration_ms=1,
+            request_headers={"webhook-id": "ping_1"},
+            request_body="{}",
+        ).uuid
+
     def review(self) -> object:
         with while_allowed(self.repo, self.author):
             return self.make.review(self.of, by=self.author).uuid
@@ -284,6 +310,8 @@ FILL = {
     "protection_uuid": lambda case: case.sample.protections[case.repo.pk].uuid,
     "user_uuid": lambda case: case.sample.alice.uuid,
     "reply_number": PermissionCase.reply,
+    "webhook_uuid": PermissionCase.webhook,
+    "delivery_uuid": PermissionCase.delivery,
     "review_uuid": PermissionCase.review,
     "version": lambda case: 1,
     "sha": PermissionCase.commit,

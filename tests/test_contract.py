@@ -48,6 +48,12 @@ RECORDS = {
     "edited_by_username:string|null created_at",
     "Reply version": "version:integer kind status body links:array edited_by_uuid:string|null "
     "edited_by_username:string|null created_at",
+    "Webhook": "uuid url kinds:array is_active:boolean state disabled_reason:string|null "
+    "description secret_hint cursor_event_id:integer lag:integer consecutive_failures:integer "
+    "next_attempt_at:string|null last_success_at:string|null created_by_uuid created_by_username "
+    "created_at updated_at",
+    "Delivery": "uuid event_id:integer|null kind attempt:integer is_redelivery:boolean status "
+    "response_status:integer|null error:string|null duration_ms:integer created_at",
     "Rate limit": "uuid scope max_requests:integer window_seconds:integer is_enabled:boolean",
     "Site settings": "rate_limits_enabled:boolean signup_invite_creators "
     "signup_invite_max_per_24h:integer signup_invite_min_account_age signups_enabled:boolean "

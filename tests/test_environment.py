@@ -81,6 +81,8 @@ WRONG = {
     "OWNER_MIB": ["20 GiB"],
     "LOG_FORMAT": ["xml", "JSON"],
     "ACCESS_LOG": ["yes", "1"],
+    "WEBHOOK_ALLOW_HTTP": ["yes"],
+    "WEBHOOK_ALLOWED_NETS": ["10.0.0.1/8", "localhost", "::1/129"],
     "METRICS_ADDRESS": [
         "9180",
         "127.0.0.1",

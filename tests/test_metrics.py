@@ -31,6 +31,7 @@ from apps.jobs.worker import Job, OnDone, run_round
 from apps.repos.http.transfer_slots import TransferSlots
 from apps.repos.models import PushJournal
 from apps.repos.models.fork import Fork
+from apps.webhooks.models import Webhook
 from config.monitoring import MEMORY
 from config.site_metrics import database_gauges
 from tests.gitclient import Git
@@ -238,6 +239,20 @@ def test_old_journals_and_overdue_forks_are_seen(team_repo, alice):
     assert 3600 <= gauges()["fork"] < 4000
     fork.take()
     assert gauges()["fork"] == 0
+
+
+def test_events_that_wait_for_the_worker_are_seen(make, team_repo, alice):
+    hook = {"repo": team_repo, "url": "https://ci.example.org/", "created_by": alice}
+    Webhook.objects.create(**hook, cursor_event_id=Event.objects.newest_id())
+    assert gauges()["webhook"] == 0
+    make.thread(team_repo, by=alice)
+    Event.objects.update(created_at=timezone.now() - dt.timedelta(minutes=1))
+    assert 60 <= gauges()["webhook"] < 600
+    Webhook.objects.update(consecutive_failures=1)
+    assert gauges()["webhook"] == 0
+    lost = timezone.now() - dt.timedelta(minutes=2)
+    Webhook.objects.update(lease_until=lost, is_active=True)
+    assert 120 <= gauges()["webhook"] < 600
 
 
 def test_the_lag_is_that_of_the_slowest_hub(make, acme, alice):

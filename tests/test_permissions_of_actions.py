@@ -35,6 +35,9 @@ from apps.teams.models import Member, Team
 from apps.threads import actions as threads
 from apps.threads.models import Reply, Thread
 from apps.uploads import actions as uploads
+from apps.webhooks import actions as webhooks
+from apps.webhooks.access import access_to_site
+from apps.webhooks.models import Delivery, Webhook
 from config.offboarding import actions as offboarding
 from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
 from tests.principals import access_of, principal_of, space_access_of, team_access_of
@@ -89,6 +92,8 @@ class Call:
             return access_of(self.person, self.repo)
         if "{owner}" in self.case.cell.operation:
             return space_access_of(self.person, self.repo.owner)
+        if "team_slug" not in self.keys and "/webhooks" in self.case.cell.operation:
+            return access_to_site(self.principal)
         return team_access_of(self.person, Team.objects.get(slug=self.keys["team_slug"]))
 
     @property
@@ -138,6 +143,14 @@ class Call:
         return Pull.objects.get(repo=self.repo, number=self.keys["number"])
 
     @property
+    def webhook(self) -> Webhook:
+        return Webhook.objects.get(uuid=self.keys["webhook_uuid"])
+
+    @property
+    def sent(self) -> Delivery:
+        return Delivery.objects.get(uuid=self.keys["delivery_uuid"])
+
+    @property
     def sha(self) -> str:
         return str(self.keys["sha"])
 
@@ -181,6 +194,8 @@ THREAD = f"{REPO}/threads/{{number}}"
 REPLY = f"{THREAD}/replies/{{reply_number}}"
 PULL = f"{REPO}/pulls/{{number}}"
 REVIEW = f"{PULL}/reviews/{{review_uuid}}"
+WEBHOOKS = (f"{REPO}/webhooks", "/teams/{team_slug}/webhooks", "/webhooks")
+WEBHOOK = "{webhook_uuid}"
 
 ACTIONS: dict[str, Callable[..., object]] = {
     "POST /api-tokens": accounts.create_token,
@@ -244,6 +259,15 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "PUT /rate-limits/{uuid}": site.update_rate_limit,
     "DELETE /rate-limits/{uuid}": site.delete_rate_limit,
 }
+for path in WEBHOOKS:
+    ACTIONS |= {
+        f"POST {path}": webhooks.create_webhook,
+        f"PUT {path}/{WEBHOOK}": webhooks.update_webhook,
+        f"DELETE {path}/{WEBHOOK}": webhooks.delete_webhook,
+        f"PUT {path}/{WEBHOOK}/rotate-secret": webhooks.rotate_secret,
+        f"POST {path}/{WEBHOOK}/ping": webhooks.ping_webhook,
+        f"POST {path}/{WEBHOOK}/deliveries/{{delivery_uuid}}/redeliver": webhooks.redeliver,
+    }
 WRITES = [cell for cell in CELLS if not cell.operation.startswith("GET ")]
 ACTIONS |= {
     cell.operation: ACTIONS[put]

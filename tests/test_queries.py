@@ -32,6 +32,7 @@ from apps.site import limits
 from apps.site.actions import create_rate_limit
 from apps.statuses.actions import create_status
 from apps.threads.models import Thread
+from apps.webhooks.models import Delivery, DeliveryStatus, Webhook
 from tests import snapshot
 from tests.browse.code import code_of
 from tests.factories import ForkFactory, MemberFactory, TeamFactory
@@ -209,6 +210,17 @@ class Many:
             sha = commit_of(self.repo)
             create_status(access=access, sha=sha, context=context, state="success")
 
+    def webhooks(self) -> None:
+        of_repo, of_team = {"repo": self.repo}, {"team": self.sample.acme}
+        for person in self.people:
+            for owner in (of_repo, of_team, {}):
+                webhook_by(person, **owner)
+
+    def deliveries(self) -> None:
+        webhook = Webhook.objects.earliest("pk")
+        values: Any = {"status": DeliveryStatus.SUCCEEDED, "duration_ms": 1, "request_body": "{}"}
+        Delivery.objects.bulk_create(Delivery(webhook=webhook, **values) for _ in self.people)
+
     def approvers(self) -> None:
         for person in self.people:
             MemberFactory.create(team=self.sample.acme, user=person)
@@ -295,6 +307,12 @@ class Many:
             self.make.thread(repo, by=self.bob)
 
 
+def webhook_by(person: User, **owner: Any) -> Webhook:
+    return Webhook.objects.create(
+        **owner, url="https://ci.example.org/", cursor_event_id=0, created_by=person
+    )
+
+
 REPLY = "/teams/{team_slug}/repos/{repo_slug}/threads/{number}/replies/{reply_number}"
 LISTS: dict[str, Callable[[Many], Any]] = {
     "/api-tokens": Many.tokens,
@@ -305,6 +323,12 @@ LISTS: dict[str, Callable[[Many], Any]] = {
     "/teams/{team_slug}/members": Many.members,
     "/teams/{team_slug}/bots": Many.bots,
     "/teams/{team_slug}/bots/{username}/api-tokens": Many.tokens_of_bot,
+    "/webhooks": Many.webhooks,
+    "/webhooks/{webhook_uuid}/deliveries": Many.deliveries,
+    "/teams/{team_slug}/webhooks": Many.webhooks,
+    "/teams/{team_slug}/webhooks/{webhook_uuid}/deliveries": Many.deliveries,
+    "/teams/{team_slug}/repos/{repo_slug}/webhooks": Many.webhooks,
+    "/teams/{team_slug}/repos/{repo_slug}/webhooks/{webhook_uuid}/deliveries": Many.deliveries,
     "/teams/{team_slug}/repos": Many.repos,
     "/teams/{team_slug}/repos/{repo_slug}/protections": Many.protections,
     "/teams/{team_slug}/repos/{repo_slug}/protections/{protection_uuid}/approvers": Many.approvers,
@@ -333,7 +357,7 @@ LISTS: dict[str, Callable[[Many], Any]] = {
 REPO = "/teams/{team_slug}/repos/{repo_slug}"
 BY_GIT = {f"{REPO}{end}" for end in ("/commits", "/tree", "/tree/{path}")}
 """Lists from git; tests/browse/ tries these."""
-FOR_STAFF = {"/rate-limits", "/signup-invites"}
+FOR_STAFF = {"/rate-limits", "/signup-invites", *(path for path in LISTS if "/webhooks" in path)}
 
 
 def commit_of(repo: Repo) -> str:
@@ -357,6 +381,10 @@ def test_four_rows_cost_what_one_does(path, sample, db):
     names = {"team_slug": "acme", "repo_slug": "private", "reply_number": reply}
     names |= {"protection_uuid": protection, "username": "robot"}
     names |= {"sha": commit_of(pull.repo)} if "{sha}" in path else {}
+    if "{webhook_uuid}" in path:
+        in_repo, in_team = "{repo_slug}" in path, "{team_slug}" in path
+        owner = {"repo": pull.repo} if in_repo else {"team": sample.acme} if in_team else {}
+        names |= {"webhook_uuid": webhook_by(sample.alice, **owner).uuid}
     filled = path.format(number=number, **names) + "?per_page=100"
     filled += "&scope=self&scope=team:acme&scope=repo:teams/acme/private"
     api = sample.api("sam" if path in FOR_STAFF or "/bots/" in path else "bob")

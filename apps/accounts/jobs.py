@@ -131,6 +131,8 @@ def subject_of(event: dict[str, Any]) -> str:
     """For a thread `[teams/acme/api] Slow pushes`; for a team `[teams/acme] You were added …`; for
     a token `Your API token ci expires soon`.
     """
+    if event["kind"] == Kind.WEBHOOK_DISABLED:
+        return "A webhook was disabled"
     if event["kind"] == Kind.TOKEN_EXPIRING:
         return f"Your API token {event['data']['name']} expires soon"
     title = event["summary"]["thread_title"]

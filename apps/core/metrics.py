@@ -99,6 +99,9 @@ event_lock_seconds = Metric(
     "Seconds of waiting for the lock that orders events, on PostgreSQL.",
     buckets=WAIT_SECONDS,
 )
+webhook_deliveries = Metric(
+    "Counter", "guildhall_webhook_deliveries", "Attempts to deliver to webhooks.", "status"
+)
 job_seconds = Metric(
     "Summary",
     "guildhall_job_seconds",
@@ -121,6 +124,7 @@ METRICS = (
     slots_refused,
     connection_seconds,
     event_lock_seconds,
+    webhook_deliveries,
     job_seconds,
     jobs_failed,
     job_success,

@@ -392,7 +392,8 @@ EXCEPTIONS = {
 def operation_name(method: str, path: str, action: str) -> str:
     """The `operationId` of a method at a path below `/api/v1`, by the name of the viewset's method.
 
-    Resources below a repository do not name it: `list_team_pulls`.
+    Resources below a repository do not name it: `list_team_pulls`. Forks and webhooks do, because a
+    team has them too: `list_team_repo_webhooks`.
     """
     owner, rest = split_owner(path.strip("/"))
     for end, name in EXCEPTIONS.items():
@@ -409,7 +410,7 @@ def split_owner(path: str) -> tuple[str, str]:
     match = re.fullmatch(r"(team|user)s/\{\w+\}/(.+)", path)
     if match is None:
         return "", path
-    own = re.sub(r"^repos/\{repo_slug\}/(?!forks?\b)", "", match[2])
+    own = re.sub(r"^repos/\{repo_slug\}/(?!(forks?|webhooks)\b)", "", match[2])
     return match[1], own
 
 

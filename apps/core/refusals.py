@@ -61,6 +61,7 @@ CODES: dict[str, tuple[int, str]] = {
     "strategy_differs": (409, "This strategy would give a different result than a merge."),
     "thread_has_replies": (409, "Other people have replied."),
     "too_many_protections": (409, "The repository has 100 protections."),
+    "webhook_limit": (409, "The repository, the team or the site has 20 webhooks."),
     "payload_too_large": (413, "The body is larger than allowed."),
     "uri_too_long": (414, "Path and query are longer than 8,000 characters."),
     "unsupported_media_type": (415, "The body was not sent as application/json."),
@@ -73,6 +74,7 @@ CODES: dict[str, tuple[int, str]] = {
     "invalid_path": (422, "This is not a valid path of a file."),
     "invalid_ref": (422, "This is not a valid branch, tag or full commit name."),
     "invalid_scope": (422, "The event scope has an unknown form."),
+    "invalid_url": (422, "A webhook cannot send to this address."),
     "is_directory": (422, "There is a directory at this path."),
     "line_not_found": (422, "The file has fewer lines."),
     "link_target_not_found": (

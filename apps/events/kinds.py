@@ -208,6 +208,18 @@ class Kind(DescribedKind):
         "lifted a rate limit",
         "lifted the rate limit for {scope}",
     )
+    WEBHOOK_CREATED = "webhook-created", "added a webhook", "added a {webhook}"
+    WEBHOOK_UPDATED = (
+        "webhook-updated",
+        "changed a webhook",
+        "changed a {webhook}: {changed}",
+    )
+    WEBHOOK_DELETED = "webhook-deleted", "deleted a webhook", "deleted a webhook"
+    WEBHOOK_DISABLED = (
+        "webhook-disabled",
+        "disabled a webhook",
+        "disabled a {webhook}, because its receiver {reason}",
+    )
 
 
 ACTIVITY = {
@@ -231,6 +243,7 @@ class PingKind(DescribedKind):
     ADDED = "added", "added you to the team"
     AUTO_MERGE_ENDED = "auto_merge_ended", "ended your auto-merge"
     TOKEN_EXPIRING = "token_expiring", "reminds you that this API token expires soon"
+    WEBHOOK_DISABLED = "webhook_disabled", "disabled a webhook of yours"
 
 
 PRIORITY = {kind: number for number, kind in enumerate(PingKind)}

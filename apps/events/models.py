@@ -16,12 +16,12 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from apps.core.access import Principal
-from apps.events.kinds import PingKind
+from apps.events.kinds import Kind, PingKind
 from apps.jobs.leases import Leased
 
 PINGED = "pings__user"
@@ -44,6 +44,10 @@ class Key:
     def order(self) -> str:
         """The column that sorts its events along the index that finds them."""
         return "pings__event" if self.column == PINGED else "id"
+
+
+TOLD = Q(kind=PingKind.WEBHOOK_DISABLED)
+"""Pings about events that only staff may read otherwise. They contain no name and no address."""
 
 
 class EventScopeType(Protocol):
@@ -135,8 +139,14 @@ class EventQuerySet(models.QuerySet["Event"]):
         return self.filter((key.column, key.value))
 
     def visible_to(self, principal: Principal) -> EventQuerySet:
-        """The events whose subject this principal may read now."""
-        return self.filter(readable_by(principal))
+        """The events whose subject this principal may read now, and those of which they were told
+        although they are for staff.
+        """
+        readable = readable_by(principal)
+        if not principal.is_limited:
+            pings = Ping.objects.filter(TOLD, event=OuterRef("pk"), user=principal.user.pk)
+            readable |= Q(Q(kind=Kind.WEBHOOK_DISABLED), Exists(pings))
+        return self.filter(readable)
 
     def rows(self) -> list[EventRow]:
         """These events, in one query; model instances would take twice as long."""
@@ -228,8 +238,10 @@ class ActivityCount(models.Model):
 
 class PingQuerySet(models.QuerySet["Ping"]):
     def visible_to(self, principal: Principal) -> PingQuerySet:
-        """The principal's own pings about subjects that they may read now."""
-        return self.filter(readable_by(principal, "event__"), user=principal.user.pk)
+        """The principal's own pings about subjects that they may read now, and `TOLD`."""
+        readable = readable_by(principal, "event__")
+        readable = readable if principal.is_limited else readable | TOLD
+        return self.filter(readable, user=principal.user.pk)
 
     def of_thread(self, thread_id: int) -> PingQuerySet:
         """The pings by events of a thread, or of a pull and its thread."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from time import monotonic
@@ -69,10 +69,14 @@ def run(stop: threading.Event, *, on_done: OnDone = lambda _: None) -> None:
     """Run jobs until `stop` is set.
 
     Each round runs the jobs in order until one has found work. Then the next round begins, so that
-    earlier jobs have precedence. An error is logged and ends the round.
+    earlier jobs have precedence. An error is logged and ends the round. Meanwhile the context
+    managers of `settings.WORKER_CONTEXTS` are open.
     """
     jobs = [Job(**{**row, "function": import_string(row["function"])}) for row in settings.JOBS]
-    with heartbeats():
+    with ExitStack() as contexts:
+        contexts.enter_context(heartbeats())
+        for name in settings.WORKER_CONTEXTS:
+            contexts.enter_context(import_string(name)())
         while not stop.is_set():
             if not run_round(jobs, on_done):
                 stop.wait(PAUSE)

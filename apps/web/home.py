@@ -285,9 +285,11 @@ def named(username: str, is_bot: bool | None) -> str:
     return f"{username} (bot)" if is_bot else username
 
 
-def token_name(record: dict[str, Any]) -> str:
-    """The name of the token that an event is about; "" for other events."""
-    return str(record["data"]["name"]) if record["kind"] == Kind.TOKEN_EXPIRING else ""
+def title_of(record: dict[str, Any]) -> str:
+    """The title of a ping whose event has no thread and no team."""
+    if record["kind"] == Kind.TOKEN_EXPIRING:
+        return str(record["data"]["name"])
+    return "Webhook" if record["kind"] == Kind.WEBHOOK_DISABLED else "Gone"
 
 
 def ping_row_of(ping: PingRow, record: dict[str, Any]) -> Row:
@@ -297,7 +299,7 @@ def ping_row_of(ping: PingRow, record: dict[str, Any]) -> Row:
     return Row(
         key=("thread", event.thread_id) if event.thread_id else ("event", event.id),
         number=event.number,
-        title=summary["thread_title"] or record["team_slug"] or token_name(record) or "Gone",
+        title=summary["thread_title"] or record["team_slug"] or title_of(record),
         url=summary["web_url"] or "",
         repo_name=short_path(path) if path else "",
         at=event.created_at,

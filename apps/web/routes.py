@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import URLPattern, path
 
 from apps.web import (
     activity,
@@ -18,6 +18,7 @@ from apps.web import (
     signin,
     teams,
     threads,
+    webhooks,
 )
 
 bot = "teams/<team_slug:team_slug>/~settings/bots/<username:bot>"
@@ -71,6 +72,30 @@ urlpatterns = [
     path(f"{bot}/tokens/<uid:uid>/rotate", bots.rotate_bot_token),
     path(f"{bot}/tokens/<uid:uid>/revoke", bots.revoke_bot_token),
     path("users/<username:username>", teams.user),
+    path("webhooks/<uid:uid>", webhooks.find_webhook, name="find-webhook"),
+]
+
+
+def webhook_routes(below: str, owner: str) -> list[URLPattern]:
+    """The pages of webhooks of a kind of owner, a field of `Pages`."""
+    one = f"{below}/<uid:uid>"
+    delivery = f"{one}/deliveries/<uid:delivery>"
+    pages = {
+        below: webhooks.webhooks,
+        one: webhooks.webhook,
+        f"{one}/state": webhooks.set_state,
+        f"{one}/ping": webhooks.ping,
+        f"{one}/rotate": webhooks.rotate_secret,
+        f"{one}/delete": webhooks.delete_webhook,
+        delivery: webhooks.delivery,
+        f"{delivery}/redeliver": webhooks.redeliver,
+    }
+    return [path(address, getattr(page, owner)) for address, page in pages.items()]
+
+
+urlpatterns += [
+    *webhook_routes("site/webhooks", "of_site"),
+    *webhook_routes("teams/<team_slug:team_slug>/~settings/webhooks", "of_team"),
 ]
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     below = f"{owner}/<repo_slug:repo_slug>"
@@ -88,6 +113,7 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{protection}/delete", repos.delete_protection),
         path(f"{protection}/approvers", repos.add_approver),
         path(f"{protection}/approvers/<uid:person>/remove", repos.remove_approver),
+        *webhook_routes(f"{below}/settings/webhooks", "of_repo"),
         path(f"{below}/activity", activity.repo_activity),
         path(f"{below}/files", files.files),
         path(f"{below}/files/<tree_path:path>", files.files),

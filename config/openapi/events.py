@@ -33,6 +33,7 @@ from apps.teams import actions as teams
 from apps.teams.models import Role
 from apps.teams.serializers import TeamRecord
 from apps.threads.models import ThreadStatus
+from apps.webhooks.models import DisabledReason
 
 Record = type[RecordSerializer]
 
@@ -98,6 +99,7 @@ UserTarget = target("user", username=CharField(help_text="Username of the accoun
 InviteTarget = target("invite", uuid=UUIDField())
 SiteSettingsTarget = target("site-settings")
 RateLimitTarget = target("rate-limit", uuid=UUIDField())
+WebhookTarget = target("webhook", uuid=UUIDField())
 
 Changes = record("Changes", changed=ListField(child=CharField()))
 
@@ -213,6 +215,8 @@ RateLimitData = record(
 )
 RateLimitChange = record("RateLimitChange", RateLimitData, changed=ListField(child=CharField()))
 
+Disabled = record("Disabled", reason=word_of(DisabledReason))
+
 SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.TEAM_CREATED: (TeamTarget, None),
     Kind.TEAM_UPDATED: (TeamTarget, TeamChanges),
@@ -279,6 +283,10 @@ SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.RATE_LIMIT_CREATED: (RateLimitTarget, RateLimitData),
     Kind.RATE_LIMIT_UPDATED: (RateLimitTarget, RateLimitChange),
     Kind.RATE_LIMIT_DELETED: (RateLimitTarget, RateLimitData),
+    Kind.WEBHOOK_CREATED: (WebhookTarget, None),
+    Kind.WEBHOOK_UPDATED: (WebhookTarget, Changes),
+    Kind.WEBHOOK_DELETED: (WebhookTarget, None),
+    Kind.WEBHOOK_DISABLED: (WebhookTarget, Disabled),
 }
 """The target of each kind of event and its `data`, None if it has none."""
 

@@ -27,7 +27,7 @@ from apps.browse.serializers import FILE_KINDS, KINDS, STATUSES
 from apps.core.access import Permission
 from apps.core.openapi import references, rewritten
 from apps.core.slugs import USERNAME, USERNAME_MAX
-from apps.events.kinds import PingKind
+from apps.events.kinds import Kind, PingKind
 from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
 from apps.pulls.models import AutoMergeEnd, PullStatus, ReviewStatus
@@ -44,6 +44,7 @@ from apps.teams.serializers import BOT_ROLES
 from apps.threads import rules as threads
 from apps.threads.models import Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.serializers import DELETED
+from apps.webhooks.models import DeliveryStatus, DisabledReason, Resume, State
 
 NAMED: dict[str, Iterable[str]] = {
     "ArchiveFormat": KINDS_OF_ARCHIVES,
@@ -54,6 +55,9 @@ NAMED: dict[str, Iterable[str]] = {
     "AutoMergeEnd": AutoMergeEnd,
     "CallerPermission": ("read", "write", "admin", "owner"),
     "ComparisonFormat": ("json", *TEXTS),
+    "DeliveryStatus": DeliveryStatus,
+    "DisabledReason": DisabledReason,
+    "EventKind": Kind,
     "FileStatus": STATUSES,
     "ForkStatus": ForkStatus,
     "FileType": FILE_KINDS,
@@ -69,6 +73,7 @@ NAMED: dict[str, Iterable[str]] = {
     "PullStatus": PullStatus,
     "RefOrdering": REF_ORDERINGS,
     "ReplyStatus": ReplyStatus,
+    "Resume": Resume,
     "ReviewDecision": pulls.DECISIONS,
     "ReviewStatus": ReviewStatus,
     "SettablePullStatus": pulls.SETTABLE,
@@ -83,6 +88,7 @@ NAMED: dict[str, Iterable[str]] = {
     "TokenStatus": TokenStatus,
     "TreeEntryType": KINDS,
     "Visibility": Visibility,
+    "WebhookState": State,
 }
 NAME_OF = {frozenset(map(str, words)): name for name, words in NAMED.items()}
 FIELDS: dict[str, frozenset[str]] = {

@@ -19,11 +19,12 @@ from apps.pulls.models import Pull, PullVersion
 from apps.repos.actions import create_fork, delete_repo
 from apps.repos.models import UNREAD, CommitPush, Fork, ForkStatus, NamedCommit, PushJournal, Repo
 from apps.uploads.models import Upload
+from apps.webhooks.models import Delivery, DeliveryStatus, Webhook
 from tests.gitclient import Clone
 from tests.jobs import test_worker
 from tests.principals import access_of, space_access_of
 
-EMPTIED = (PushJournal, KeyedRequest, Session, Deletion)
+EMPTIED = (PushJournal, KeyedRequest, Session, Deletion, Delivery)
 DAY = dt.timedelta(days=1)
 
 
@@ -41,6 +42,13 @@ def expire(token: ApiToken) -> None:
     over = {"created_at": timezone.now() - DAY, "leased_until": timezone.now()}
     KeyedRequest.objects.create(digest="0" * 64, body="0" * 64, **over)
     Session.objects.create(session_key="old", expire_date=timezone.now() - DAY)
+
+
+def delivered_long_ago(repo: Repo, by: User) -> None:
+    """A delivery of a webhook that nobody needs any more."""
+    hook = Webhook.objects.create(repo=repo, url="https://ci", created_by=by, cursor_event_id=0)
+    of_month, status = timezone.now() - 31 * DAY, DeliveryStatus.FAILED
+    Delivery.objects.create(webhook=hook, status=status, duration_ms=1, created_at=of_month)
 
 
 def deleted_long_ago(repo: Repo, by: User) -> Repo:
@@ -73,6 +81,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     PushJournal.objects.update(created_at=timezone.now() - DAY)
     folder = of_no_repository(alice.uuid)
     expire(make.expiring_token(alice))
+    delivered_long_ago(repo, alice)
     old = deleted_long_ago(make.repo(acme, "old", by=alice), alice)
     before = settings.JOBS
     settings.JOBS = [*before, test_worker.row("last")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from threading import Event
 
 import pytest
@@ -67,3 +68,18 @@ def test_a_job_that_fails_is_logged_and_due_again_after_its_time(settings, caplo
     worker.run(stop)
     assert runs == ["broken", "last"]
     assert "A job of the worker failed" in caplog.text
+
+
+@contextmanager
+def beside():
+    runs.append("begun")
+    yield
+    runs.append("ended")
+
+
+@pytest.mark.django_db
+def test_a_context_of_the_worker_is_open_while_it_runs(settings):
+    settings.WORKER_CONTEXTS = [f"{__name__}.beside"]
+    settings.JOBS = [row("last")]
+    worker.run(stop)
+    assert runs == ["begun", "last", "ended"]

@@ -68,7 +68,8 @@ def shape(pattern: str) -> str:
     return re.sub(owner, "<repo", pattern).removeprefix("<repo_slug:repo_slug>")
 
 
-UNSEEN = {
+ONE = "/<uid:uid>"
+UNSEEN: dict[str, str] = {
     "admin/login/": "leads to the sign-in",
     "avatars/users/<uid:uid>.svg": "a picture",
     "avatars/teams/<uid:uid>.svg": "a picture",
@@ -78,12 +79,18 @@ UNSEEN = {
     "/pulls/<number:number>/verdict": "a part of the page of the pull",
     "/threads/<number:number>/replies": "the form that stands below a thread",
     "/threads/<number:number>/replies/<number:to>": "leads to the thread",
+    **{
+        f"site/webhooks{end}": "the page of a repository's webhooks, without its header"
+        for end in ("", ONE, f"{ONE}/rotate", f"{ONE}/delete", f"{ONE}/deliveries/<uid:delivery>")
+    },
 }
 """Addresses whose GET is not tried in a browser by `test_browser.py`, and why."""
 
 
 def test_each_page_is_in_the_lists_of_the_browser_tests():
-    uuids = dict.fromkeys(("token", "invite", "protection", "approver"), str(UUID(int=0)))
+    names = ("token", "invite", "protection", "approver", "hook", "delivery")
+    names += ("team_hook", "team_delivery")
+    uuids = dict.fromkeys(names, str(UUID(int=0)))
     values = {**uuids, "reset": "", "proof": "", "commit": "1" * 40}
     paths = {path.format(**values) for path in PUBLIC + SIGNED_IN + FOR_ALL + FOR_ADA}
     tried = {resolve(unquote(urlsplit(path).path)).route for path in paths - {"/nowhere"}}

@@ -41,6 +41,7 @@ ICONS = {
     "commit": '<circle cx="8" cy="8" r="2.5"/><path d="M1.5 8h4M10.5 8h4"/>',
     "folder": '<path d="M1.75 4v8.25h12.5V5.5H7.5L6 4z"/>',
     "file": '<path d="M3.5 1.75h6l3 3v9.5h-9zM9.5 1.75v3h3"/>',
+    "webhook": '<path d="M8 10V2.25M4.75 5.25 8 2l3.25 3.25M2.5 9v4.5h11V9"/>',
     "yes": '<path d="M3 8.5l3.25 3.25L13 4.75"/>',
     "no": '<path d="m4 4 8 8m0-8-8 8"/>',
     "wait": '<circle cx="8" cy="8" r="6"/><path d="M8 4.75V8l2.25 1.5"/>',

@@ -1,0 +1,234 @@
+"""The dispatcher: an event loop in a thread of the worker that sends events to webhooks.
+
+It follows the log like the hub of the live stream, and asks the database only about webhooks that a
+new event concerns, that are due again, or that a dead worker has left. Several may run at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from time import monotonic
+from typing import TypeVar
+
+from django.db import DatabaseError, close_old_connections
+
+from apps.core import metrics
+from apps.core.threads import DaemonExecutor
+from apps.events import wake
+from apps.events.models import Event
+from apps.webhooks import events, queue
+from apps.webhooks.queue import Admission, Step
+from apps.webhooks.sending import DEADLINE, Outcome, Sender
+
+LOOK_SECONDS = 2.0
+"""Seconds between two looks for webhooks that are due again."""
+SWEEP_SECONDS = 60.0
+"""Seconds between two looks at all webhooks, for events that a worker has read before it died."""
+GAP_SECONDS = 0.1
+"""Least time between two readings of the log, which then has several new events."""
+PLACES = 400
+"""Webhooks that one worker sends to at once."""
+RECOVERING = 200
+"""How many of these may recover from failures. They may take the whole deadline each."""
+CLAIMS = 50
+"""Maximum number of webhooks that are looked at together."""
+RECOVERING_PAUSE = 0.1
+"""Seconds between two events for a webhook that catches up after failures."""
+DATABASE = DaemonExecutor("webhook-database", 2)
+"""The threads for all database work of the dispatcher."""
+NAME = "webhooks"
+"""The name of the dispatcher's thread."""
+
+Result = TypeVar("Result")
+logger = logging.getLogger(__name__)
+
+
+async def in_thread(work: Callable[[], Result]) -> Result:
+    """Run database work in one of the threads, and return its connection at once."""
+
+    def run() -> Result:
+        try:
+            return work()
+        finally:
+            close_old_connections()
+
+    return await asyncio.get_running_loop().run_in_executor(DATABASE, run)
+
+
+class Dispatcher:
+    """Sends events until `stop` is called. Only its event loop changes its attributes."""
+
+    def __init__(self) -> None:
+        self.waiting: set[int] = set()
+        """Webhooks that may have an event to send."""
+        self.running: dict[int, asyncio.Task[None]] = {}
+        """Webhooks whose lease this dispatcher holds."""
+        self.hosts: dict[int, str] = {}
+        """The hosts of those among them that recover from failures."""
+        self.again: set[int] = set()
+        """Webhooks that an event has concerned while they were running."""
+        self.skipped: Counter[int] = Counter()
+        """Events that webhooks have not sent, by webhook."""
+        self.last: int | None = None
+        """The id of the last event that was read. Webhooks with earlier ones are found by a sweep.
+        """
+        self.is_stopping = False
+        self.woken = asyncio.Event()
+        self.loop = asyncio.get_running_loop()
+        self.looked = self.swept = float("-inf")
+        """When it last looked for webhooks that are due, and at all webhooks."""
+
+    def stop(self) -> None:
+        """Begin no further attempt; `run` returns after those that are in flight. Thread-safe."""
+        with suppress(RuntimeError):  # the loop has ended
+            self.loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        self.is_stopping = True
+        self.woken.set()
+
+    async def run(self) -> None:
+        async with wake.watching(lambda _: self.woken.set()):
+            while not self.is_stopping:
+                self.woken.clear()
+                try:
+                    await self.follow()
+                    await self.start()
+                except DatabaseError as error:
+                    logger.info("Webhooks are waiting for the database: %s", error)
+                await self.pause()
+        if self.running:
+            await asyncio.wait(self.running.values(), timeout=2 * DEADLINE)
+
+    async def pause(self) -> None:
+        """Wait for a wake-up, or until webhooks may be due again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self.woken.wait()
+        if not self.is_stopping:
+            await asyncio.sleep(GAP_SECONDS)
+
+    async def follow(self) -> None:
+        """Collect the webhooks that may have an event to send."""
+        now, is_full = monotonic(), True
+        if self.last is None:
+            self.last = await in_thread(Event.objects.newest_id)
+        while is_full:
+            news = await in_thread(partial(events.read_news, self.last))
+            self.last, is_full = news.last, news.is_full
+            self.note(news.webhooks)
+            self.skipped.update(news.skipped)
+            if news.has_changes:
+                self.swept = float("-inf")
+        self.skip()
+        if now - self.looked >= LOOK_SECONDS:
+            self.looked = now
+            self.note(set(await in_thread(events.overdue)))
+        if now - self.swept >= SWEEP_SECONDS:
+            self.swept = now
+            self.note(set(await in_thread(events.behind)))
+
+    def note(self, webhooks: set[int]) -> None:
+        self.waiting |= webhooks
+        self.again |= webhooks & self.running.keys()
+
+    def skip(self) -> None:
+        """Look at webhooks that have skipped many events: their cursor then moves."""
+        many = {pk for pk, count in self.skipped.items() if count >= queue.SKIP}
+        self.note(many)
+        for pk in many:
+            del self.skipped[pk]
+
+    async def start(self) -> None:
+        """Take the leases of waiting webhooks, and send to each in a task of its own."""
+        pks = sorted(self.waiting - self.running.keys())
+        self.waiting.clear()
+        for begin in range(0, len(pks), CLAIMS):
+            some = pks[begin : begin + CLAIMS]
+            if self.is_stopping or len(self.running) >= PLACES:
+                self.waiting.update(pks[begin:])
+                return
+            admission = Admission(
+                PLACES - len(self.running),
+                RECOVERING - len(self.hosts),
+                Counter(self.hosts.values()),
+            )
+            steps, postponed = await in_thread(partial(queue.claim, some, admission))
+            self.waiting |= postponed
+            for step in steps:
+                self.begin(step)
+
+    def begin(self, step: Step) -> None:
+        pk = step.webhook.pk
+        if step.is_recovering:
+            self.hosts[pk] = step.attempt.message.address.host
+        self.running[pk] = asyncio.create_task(self.send_events(step))
+        self.running[pk].add_done_callback(partial(self.end, pk))
+
+    def end(self, pk: int, task: asyncio.Task[None]) -> None:
+        """Forget a task that has ended. Its webhook is looked at again if it missed an event."""
+        del self.running[pk]
+        self.hosts.pop(pk, None)
+        if pk in self.again:
+            self.again.discard(pk)
+            self.waiting.add(pk)
+        if self.waiting:
+            self.woken.set()
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, DatabaseError):
+            logger.warning("A delivery could not be stored, and is sent again: %s", error)
+        elif error is not None:
+            logger.error("A delivery failed", exc_info=error)
+
+    async def send_events(self, step: Step) -> None:
+        """Send the next events of a webhook, one after the other, until none is left or one fails.
+
+        The next event is read with the outcome of the last one: access counts at this moment.
+        """
+        current: Step | None = step
+        async with Sender() as sender:
+            while current is not None:
+                outcome = await sender.send(current.attempt.message)
+                current = await in_thread(partial(self.settle, current, outcome))
+                if current is not None and current.is_recovering:
+                    await asyncio.sleep(RECOVERING_PAUSE)
+
+    def settle(self, step: Step, outcome: Outcome) -> Step | None:
+        status = "succeeded" if outcome.has_succeeded else "failed"
+        metrics.webhook_deliveries.add(status)
+        return queue.settle(step, outcome, goes_on=not self.is_stopping)
+
+
+@contextmanager
+def dispatching() -> Iterator[None]:
+    """Send events from a thread of this process, as long as the block runs."""
+    ended, current = threading.Event(), list[Dispatcher]()
+
+    async def run_once() -> None:
+        current[:] = [Dispatcher()]
+        if not ended.is_set():
+            await current[0].run()
+
+    def run() -> None:
+        while not ended.is_set():
+            try:
+                asyncio.run(run_once())
+            except Exception:
+                logger.exception("The dispatcher of webhooks failed; it begins again")
+                ended.wait(LOOK_SECONDS)
+
+    thread = threading.Thread(target=run, name=NAME, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for dispatcher in current:
+            dispatcher.stop()
+        thread.join()

@@ -1,0 +1,217 @@
+"""The queue of each webhook is the event log: its next event is the first one after its cursor.
+
+A worker takes the lease of a webhook, sends one event, and stores the delivery and the new cursor
+in one transaction, which checks the lease. No row is written for events that wait.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from functools import partial
+
+from django.db import transaction
+from django.utils import timezone
+
+from apps.core.errors import NotFound
+from apps.core.locks import lock
+from apps.events.models import Event, EventRow
+from apps.webhooks.actions import disable_webhook
+from apps.webhooks.addresses import address_of
+from apps.webhooks.attempts import Attempt, Payload, payloads_of
+from apps.webhooks.events import has_skipped, is_due, next_event
+from apps.webhooks.models import DisabledReason, Webhook
+from apps.webhooks.sending import Outcome
+
+LEASE = dt.timedelta(seconds=30)
+"""More than an attempt takes. After a crash, the webhook is due again when it has expired."""
+BACK_OFF = tuple(
+    dt.timedelta(seconds=seconds)
+    for seconds in (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
+)
+"""The waits after each failed attempt, by the specification of Standard Webhooks: 75 hours in all.
+After one more failure the webhook is disabled.
+"""
+SPREAD = 0.2
+"""Each wait is longer or shorter by a random part, at most this one."""
+RETRY_AFTER_MAX = dt.timedelta(hours=1)
+OBEYED = (429, 503)
+"""Statuses whose `Retry-After` counts."""
+GONE = 410
+SKIP = 1000
+"""After so many events that it does not send, the cursor of a webhook moves past them."""
+PER_HOST = 2
+"""Webhooks that recover from failures, of one host, to which one worker sends at once."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """The next event of a webhook whose lease this worker holds, and the attempt to send it.
+
+    `cursor`: the cursor before it. `is_recovering`: attempts have failed since it last caught up.
+    """
+
+    webhook: Webhook
+    token: uuid.UUID
+    cursor: int
+    attempt: Attempt
+    is_recovering: bool
+
+
+class Admission:
+    """Decides which webhooks may be sent to now; the dispatcher counts those that are in work.
+
+    Webhooks that recover from failures have places of their own. Their receivers may be slow, and
+    must not delay others.
+    """
+
+    def __init__(self, places: int, recovering: int, hosts: Counter[str]) -> None:
+        self.places, self.recovering, self.hosts = places, recovering, hosts
+
+    def admit(self, webhook: Webhook) -> bool:
+        """Whether there is a place, which is then taken."""
+        if self.places <= 0:
+            return False
+        if webhook.consecutive_failures:
+            host = address_of(webhook.url).host
+            if self.recovering <= 0 or self.hosts[host] >= PER_HOST:
+                return False
+            self.recovering -= 1
+            self.hosts[host] += 1
+        self.places -= 1
+        return True
+
+
+def claim(pks: Sequence[int], admission: Admission) -> tuple[list[Step], set[int]]:
+    """Take the leases of those webhooks that are due and have an event to send.
+
+    Returns their steps, and the webhooks that have no place yet. Those that recover from failures
+    are left out: they stay due. Webhooks without an event are not written to, unless they have
+    skipped many.
+    """
+    newest = Event.objects.newest_id()
+    postponed, chosen = set[int](), list[tuple[Webhook, EventRow]]()
+    for hook in Webhook.objects.filter(is_due(), pk__in=pks).order_by("pk"):
+        if not admission.admit(hook):
+            postponed |= set() if hook.consecutive_failures else {hook.pk}
+        elif event := next_event(hook):
+            chosen.append((hook, event))
+        else:
+            skip_events(hook, newest)
+    token = uuid.uuid4()
+    with transaction.atomic():
+        taken = [(hook, event) for hook, event in chosen if take(hook, token)]
+    payloads = payloads_of([event for _, event in taken])
+    hooks = [hook for hook, _ in taken]
+    return [*map(partial(first_step, token), hooks, payloads)], postponed
+
+
+def first_step(token: uuid.UUID, webhook: Webhook, payload: Payload) -> Step:
+    attempt, is_recovering = Attempt(webhook, payload), webhook.consecutive_failures > 0
+    return Step(webhook, token, webhook.cursor_event_id, attempt, is_recovering)
+
+
+def take(webhook: Webhook, token: uuid.UUID) -> bool:
+    """Take the lease, unless the webhook has changed or another worker was faster."""
+    rows = Webhook.objects.filter(is_due(), pk=webhook.pk, cursor_event_id=webhook.cursor_event_id)
+    return bool(rows.update(lease_token=token, lease_until=timezone.now() + LEASE))
+
+
+def skip_events(webhook: Webhook, newest: int) -> None:
+    """Move the cursor to the event `newest` if the webhook has no event to send up to it, and would
+    read many others again.
+    """
+    if has_skipped(webhook, newest, SKIP):
+        rows = Webhook.objects.filter(is_due(), pk=webhook.pk)
+        rows.filter(cursor_event_id=webhook.cursor_event_id).update(cursor_event_id=newest)
+
+
+def settle(step: Step, outcome: Outcome, *, goes_on: bool) -> Step | None:
+    """Store the delivery and its consequences, and return the next step, or None.
+
+    Does nothing if this worker has lost the lease: then another one sends the event again. Without
+    a next step, or with `goes_on` false, the lease is released.
+    """
+    webhook, following = step.webhook, None
+    with transaction.atomic():
+        try:
+            lock(webhook)
+        except NotFound:
+            return None
+        if not webhook.is_held(step.token):
+            return None
+        number = webhook.consecutive_failures + 1
+        step.attempt.delivery(outcome, number=number, is_redelivery=False).save(force_insert=True)
+        if outcome.has_succeeded:
+            succeed(webhook, step)
+            if goes_on and webhook.is_active:
+                following = next_event(webhook)
+        else:
+            fail(webhook, outcome)
+        webhook.lease_token = step.token if following else None
+        webhook.lease_until = timezone.now() + LEASE if following else None
+        webhook.save(update_fields=SETTLED)
+        disable_if_hopeless(webhook, outcome)
+    if following is None:
+        return None
+    [payload] = payloads_of([following])
+    attempt = Attempt(webhook, payload)
+    return Step(webhook, step.token, webhook.cursor_event_id, attempt, step.is_recovering)
+
+
+SETTLED = (
+    "cursor_event_id",
+    "consecutive_failures",
+    "next_attempt_at",
+    "last_success_at",
+    "lease_token",
+    "lease_until",
+)
+
+
+def succeed(webhook: Webhook, step: Step) -> None:
+    """Move the cursor to the sent event, unless a person has moved it meanwhile."""
+    event_id = step.attempt.payload.event_id
+    if webhook.cursor_event_id == step.cursor and event_id is not None:
+        webhook.cursor_event_id = event_id
+    webhook.consecutive_failures, webhook.next_attempt_at = 0, None
+    webhook.last_success_at = timezone.now()
+
+
+def fail(webhook: Webhook, outcome: Outcome) -> None:
+    """Count a failure, and set the time of the next attempt."""
+    webhook.consecutive_failures += 1
+    wait = BACK_OFF[min(webhook.consecutive_failures, len(BACK_OFF)) - 1]
+    wait *= random.uniform(1 - SPREAD, 1 + SPREAD)  # noqa: S311 - it spreads load
+    webhook.next_attempt_at = timezone.now() + max(wait, retry_after(outcome))
+
+
+def disable_if_hopeless(webhook: Webhook, outcome: Outcome) -> None:
+    """Disable a webhook after 410, and after the last attempt."""
+    if outcome.has_succeeded or not webhook.is_active:
+        return
+    if outcome.status == GONE:
+        disable_webhook(webhook=webhook, reason=DisabledReason.GONE)
+    elif webhook.consecutive_failures > len(BACK_OFF):
+        disable_webhook(webhook=webhook, reason=DisabledReason.GAVE_UP)
+
+
+def retry_after(outcome: Outcome) -> dt.timedelta:
+    """The wait that `Retry-After` asks for, if it is at most an hour; else none."""
+    text = outcome.headers.get("retry-after", "")
+    if outcome.status not in OBEYED or not text:
+        return dt.timedelta()
+    try:
+        wait = (
+            dt.timedelta(seconds=int(text[:9]))
+            if text.isdecimal() and text.isascii()
+            else parsedate_to_datetime(text) - timezone.now()
+        )
+    except (TypeError, ValueError):  # neither seconds nor a date, or a date without a time zone
+        return dt.timedelta()
+    return wait if dt.timedelta() < wait <= RETRY_AFTER_MAX else dt.timedelta()
