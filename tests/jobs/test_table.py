@@ -12,7 +12,7 @@ from django.contrib.sessions.models import Session
 from django.core import mail
 from django.utils import timezone
 
-from apps.accounts.models import Deletion, User
+from apps.accounts.models import ApiToken, Deletion, User
 from apps.idempotency.models import KeyedRequest
 from apps.jobs import worker
 from apps.pulls.models import Pull, PullVersion
@@ -36,8 +36,9 @@ def of_no_repository(name: UUID) -> Path:
     return folder
 
 
-def expire() -> None:
-    """Expired rows of requests and sessions."""
+def expire(token: ApiToken) -> None:
+    """Expired rows of requests and sessions; the token expires in a day."""
+    ApiToken.objects.filter(pk=token.pk).update(expires_at=timezone.now() + DAY)
     over = {"created_at": timezone.now() - DAY, "leased_until": timezone.now()}
     KeyedRequest.objects.create(digest="0" * 64, body="0" * 64, **over)
     Session.objects.create(session_key="old", expire_date=timezone.now() - DAY)
@@ -79,7 +80,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     PushJournal.objects.create(repo=repo, push=repo.uuid, **gone)
     PushJournal.objects.update(created_at=timezone.now() - DAY)
     folder = of_no_repository(alice.uuid)
-    expire()
+    expire(make.expiring_token(alice))
     delivered_long_ago(repo, alice)
     old = deleted_long_ago(make.repo(acme, "old", by=alice), alice)
     before = settings.JOBS
@@ -91,7 +92,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     assert not (Upload.objects.exists() or Pull.objects.exclude(has_conflict=False))
     assert Fork.objects.get().status == ForkStatus.COMPLETED
     assert Repo.objects.get(pk=repo.pk).tidied_at is not None
-    assert not any(rows.objects.exists() for rows in EMPTIED)
+    assert not (any(rows.objects.exists() for rows in EMPTIED) or ApiToken.objects.to_warn())
     assert (
         not (folder.exists() or old.git.path.exists() or repo.refs.filter(UNREAD))
         and repo.git.head_branch() == "main"
