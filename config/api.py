@@ -52,6 +52,8 @@ from apps.repos.views import (
 from apps.site.views import RateLimitViewSet, SiteSettingsViewSet
 from apps.statuses.views import CombinedStatusViewSet, StatusViewSet
 from apps.teams.views import (
+    BotTokenViewSet,
+    BotViewSet,
     CheckTeamSlugViewSet,
     MemberViewSet,
     SuggestUsersViewSet,
@@ -162,6 +164,8 @@ route("pulls", CrossRepoPullViewSet)
 route("uploads", UploadViewSet)
 route("teams", TeamViewSet)
 route("teams/<team_slug:team_slug>/members", MemberViewSet)
+route("teams/<team_slug:team_slug>/bots", BotViewSet)
+route("teams/<team_slug:team_slug>/bots/<username:username>/api-tokens", BotTokenViewSet)
 deliveries = "webhooks/<uid:webhook_uuid>/deliveries"
 route("webhooks", WebhookOfSiteViewSet)
 route(deliveries, DeliveryOfSiteViewSet)

@@ -200,6 +200,9 @@ EVENT_BODIES = "apps.pulls.event_bodies.event_bodies"
 AFTER_PUSH = ["apps.pulls.pushes"]
 # The module that finds pulls for pages and records of code.
 PULLS_OF_CODE = "apps.pulls.queries"
+
+# The module that ends and wakes auto-merges for lower apps.
+AUTO_MERGES = "apps.pulls.auto_merge"
 # The function that stores and replays answers to requests with an Idempotency-Key.
 ANSWER_ONCE = "apps.idempotency.replays.answer_once"
 # The jobs of the worker, in order of precedence. `every`: seconds between two runs. Without it, a
@@ -214,11 +217,13 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.uploads.jobs.sweep_uploads", "every": 3600.0},
     {"function": "apps.idempotency.jobs.forget_old_requests", "every": 600.0},
     {"function": "apps.accounts.jobs.delete_expired_sessions", "every": 24 * 3600.0},
+    {"function": "apps.accounts.jobs.warn_of_expiring_tokens", "every": 3600.0},
     {"function": "apps.webhooks.jobs.prune_deliveries", "every": 600.0},
     {"function": "apps.repos.jobs.make_next_fork"},
     {"function": "apps.repos.commits.find_next_commits"},
     {"function": "apps.repos.jobs.tidy_next_repo"},
     {"function": "apps.accounts.jobs.send_next_ping_mail"},
+    {"function": "apps.pulls.jobs.try_next_auto_merge"},
     {"function": "apps.pulls.jobs.complete_next_version"},
     {"function": "apps.pulls.jobs.check_next_conflict"},
     {"function": "apps.web.jobs.prepare_next_changes"},

@@ -6,11 +6,14 @@ tests/factories.py creates rows without these.
 
 from __future__ import annotations
 
+import datetime as dt
 from itertools import count
 from typing import Any
 
+from django.utils import timezone
+
 from apps.accounts.actions import create_token
-from apps.accounts.models import User, new_token
+from apps.accounts.models import ApiToken, User, new_token
 from apps.pulls import actions as pulls
 from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.repos import actions as repos
@@ -47,6 +50,15 @@ class MakeByActions:
             principal=None, owner=user, name="scoped", permission=permission, repo_paths=paths
         )
         return made[1]
+
+    def expiring_token(self, user: User) -> ApiToken:
+        """A token of a month that expires in five days, and whose owner does not know it yet."""
+        now = timezone.now()
+        token, _ = create_token(
+            principal=None, owner=user, name="ci", expires_at=now + dt.timedelta(days=5)
+        )
+        ApiToken.objects.filter(pk=token.pk).update(created_at=now - dt.timedelta(days=25))
+        return token
 
     def with_token(self, user: User) -> User:
         """The user, with a token."""

@@ -49,6 +49,7 @@ NOT_ATOMIC = {
 """Public actions without one transaction around everything, with the reason."""
 
 FACTS = {
+    "apps/accounts/actions.py:warn_of_expiry": "time has passed, and nobody has asked for it",
     "apps/repos/actions.py:complete_fork": "a worker copies, and asks for the creator anew",
     "apps/repos/actions.py:fail_fork": "it fails also when its creator may nothing any more",
     "apps/repos/actions.py:import_repo": "who runs the site needs no account for it",

@@ -1,10 +1,10 @@
 """Each cell of `permissions.csv` as a request that can be made.
 
 An anonymous, S0 stranger to a private and S1 to an internal or public repository, V viewer,
-M member, D admin, O owner, St staff, In inactive. The column
-`case` says whose the row is (own, of another), or it is a query string. `token` is the permission
-that a token needs; `this` says that one which is limited to the repository may be used, and
-`always` that any limited one may.
+M member, D admin, O owner, St staff, In inactive, B bot of the team with the role of a member. The
+column `case` says whose the row is (own, of another), or it is a query string. `token` is the
+permission that a token needs; `this` says that one which is limited to the repository may be used,
+and `always` that any limited one may.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from apps.accounts.models import BrowserSession, User
 from apps.accounts.sessions import SessionStore
 from apps.events.kinds import PingKind
 from apps.events.models import Event, Ping
+from apps.pulls.actions import set_auto_merge
 from apps.pulls.models import Pull
 from apps.repos.models import Fork, Ref, Visibility
 from apps.site.actions import create_rate_limit
@@ -47,9 +48,10 @@ PEOPLE = {
     "O": "alice",
     "St": "sam",
     "In": "ina",
+    "B": "robot",
 }
 STREAMS = re.compile(r"/(content|diff|export|patch)$|/(tail-events|raw/|archive)")
-ONLY_IN_TEAMS = {"V", "M", "D"}
+ONLY_IN_TEAMS = {"V", "M", "D", "B"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Cell:
         """Cells of a row with the same aim share a path, which belongs to no single person. People
         who may merge need a pull of their own, because a merge cannot be undone.
         """
-        merges = self.operation.endswith("/merge") and self.status < 400
+        merges = self.operation.endswith("merge") and self.status < 400
         return (
             self.visibility,
             self.who if "own" in self.case or "self" in self.case or merges else "",
@@ -137,7 +139,7 @@ class PermissionCase:
 
     def member(self) -> str:
         words = {"a viewer": "vic", "a member": "zoe", "an admin": "ada", "the owner": "alice"}
-        words["?confirm=zoe"] = "zoe"
+        words |= {"?confirm=zoe": "zoe", "a bot": "robot"}
         return self.name if self.cell.case == "oneself" else words[self.cell.case]
 
     def uuid(self) -> object:
@@ -163,8 +165,12 @@ class PermissionCase:
         return create_rate_limit(principal=self.staff, scope="git", **numbers).uuid
 
     def token(self) -> object:
-        """The id of another token of the author, who was active when it was created."""
-        people = User.objects.filter(pk=self.author.pk)
+        """The id of another token of the author, who was active when it was created, or of the bot
+        in the path.
+        """
+        of_bot = "/bots/" in self.cell.operation
+        owner = self.sample.people["robot"] if of_bot else self.author
+        people = User.objects.filter(pk=owner.pk)
         was_active = people.get().is_active
         people.update(is_active=True)
         token, _ = create_token(principal=None, owner=people.get(), name="another")
@@ -230,10 +236,13 @@ class PermissionCase:
     def pull(self) -> Pull:
         reviewing = "{review_uuid}" in self.cell.operation
         self.of = self.sample.pulls[self.repo.pk]
-        if self.cell.operation.endswith("/merge") and self.cell.status < 400:
+        if self.cell.operation.endswith("merge") and self.cell.status < 400:
             folder = self.folders.mktemp("clone")
             self.of = self.sample.mergeable(self.cell.owner, folder / "work", by=self.author)
             self.repo = self.of.repo
+            if self.cell.operation.startswith("DELETE"):
+                access = access_of(self.sample.people["sam"], self.repo)
+                set_auto_merge(access=access, pull=self.of)
         elif self.cell.case == "own" and not reviewing:
             with while_allowed(self.repo, self.person):
                 self.of = self.make.pull(self.repo, by=self.person)

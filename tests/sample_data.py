@@ -37,13 +37,16 @@ MEMBERS = {
     "vic": Role.VIEWER,
     "ada": Role.ADMIN,
     "ina": Role.ADMIN,
+    "robot": Role.MEMBER,
 }
 NOISE = {"last_used_at", "last_seen_at"}
 """Columns that a refused request may change: the use of its token."""
 
 
 class SampleData:
-    """alice owns team acme; carol and newt are strangers, sam is staff, ina is inactive."""
+    """alice owns team acme; carol and newt are strangers, sam is staff, ina is inactive, and robot
+    is a bot.
+    """
 
     def __init__(self, make: MakeByActions) -> None:
         self.make = make
@@ -63,6 +66,9 @@ class SampleData:
                 team=self.acme, user=self.people[name], role=role, added_by=self.alice
             )
         User.objects.filter(username="ina").update(is_active=False)
+        robot = self.people["robot"]
+        robot.is_bot = True
+        robot.save(update_fields=["is_bot"])
         # No test should write the use of a token.
         ApiToken.objects.update(last_used_at=timezone.now() + dt.timedelta(days=1))
         self.protections: dict[int, Protection] = {}

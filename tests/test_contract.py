@@ -33,6 +33,8 @@ RECORDS = {
     "API token": "name expires_at:string|null username:string|null",
     "Team": "name slug is_active:boolean",
     "Team member": "username role",
+    "Bot": "uuid username display_name role is_active:boolean created_at "
+    "created_by_username:string|null web_url",
     "Repo": "name slug description:string|null visibility",
     "Branch protection": "uuid branch required_approvals:integer is_satisfiable:boolean",
     "Deletion": "path deleted_by_username deleted_at purge_at",

@@ -44,6 +44,8 @@ def refusals(cell: Cell) -> set[str]:
     """The codes of a refusal: a repository is closed to strangers, and needs a role of readers."""
     if cell.status == 401:
         return {"inactive_user" if cell.who == "In" else "not_authenticated"}
+    if cell.who == "B":
+        return {"forbidden", "role_required", "staff_required", "person_required", "not_creator"}
     if "{repo_slug}" in cell.operation:
         return {"forbidden"} if cell.who == "S0" else {"role_required", "not_creator"}
     return {"forbidden", "role_required", "staff_required"}

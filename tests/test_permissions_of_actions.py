@@ -106,6 +106,8 @@ class Call:
         member: Member = self.access.team.members.get(user__username=self.keys["username"])
         return member
 
+    bot = member
+
     @property
     def user(self) -> User:
         """The person in the path or in the body; else the caller, or anybody for an anonymous
@@ -186,6 +188,7 @@ def create_upload(*, access: RepoAccess, filename: str, content_base64: str) -> 
 
 REPO = "/{owner}/repos/{repo_slug}"
 MEMBER = "/teams/{team_slug}/members/{username}"
+BOT = "/teams/{team_slug}/bots/{username}"
 PROTECTION = f"{REPO}/protections/{{protection_uuid}}"
 THREAD = f"{REPO}/threads/{{number}}"
 REPLY = f"{THREAD}/replies/{{reply_number}}"
@@ -217,6 +220,12 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "POST /teams/{team_slug}/members": teams.add_member,
     f"PUT {MEMBER}": teams.update_member,
     f"DELETE {MEMBER}": teams.remove_member,
+    "POST /teams/{team_slug}/bots": teams.create_bot,
+    f"PUT {BOT}": teams.update_bot,
+    f"DELETE {BOT}": teams.delete_bot,
+    f"POST {BOT}/api-tokens": teams.create_bot_token,
+    f"DELETE {BOT}/api-tokens/{{uuid}}": teams.delete_bot_token,
+    f"PUT {BOT}/api-tokens/{{uuid}}/rotate": teams.rotate_bot_token,
     "POST /{owner}/repos": repos.create_repo,
     f"PUT {REPO}": repos.update_repo,
     f"DELETE {REPO}": repos.delete_repo,
@@ -238,6 +247,8 @@ ACTIONS: dict[str, Callable[..., object]] = {
     f"PUT {PULL}": pulls.update_pull,
     f"PUT {PULL}/status": pulls.update_pull,
     f"POST {PULL}/merge": pulls.merge_pull,
+    f"PUT {PULL}/auto-merge": pulls.set_auto_merge,
+    f"DELETE {PULL}/auto-merge": pulls.cancel_auto_merge,
     f"POST {PULL}/reviews": pulls.create_review,
     f"PUT {REVIEW}": pulls.update_review,
     f"DELETE {REVIEW}": pulls.delete_review,

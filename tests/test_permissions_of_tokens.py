@@ -64,8 +64,10 @@ def check(cell: Cell, api: Api, request: tuple[str, str], allowed: bool) -> None
 
 
 def tried(cells: list[Cell]) -> Iterator[Cell]:
-    """A cell of a person who may do it, and one of somebody who may not."""
+    """A cell of a person who may do it, one of somebody who may not, and that of the bot."""
     active = [cell for cell in cells if PEOPLE[cell.who] and cell.status != 401]
+    yield from [cell for cell in active if cell.who == "B"]
+    active = [cell for cell in active if cell.who != "B"]
     yield from [cell for cell in active if cell.status < 400][-1:]
     yield from [cell for cell in active if cell.status >= 400][:1]
 

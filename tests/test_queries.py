@@ -161,6 +161,17 @@ class Many:
         for _ in self.people:
             create_token(principal=principal_of(self.bob), owner=self.bob, name="one of many")
 
+    def bots(self) -> None:
+        for person in self.people:
+            person.is_bot = True
+            person.save(update_fields=["is_bot"])
+            MemberFactory.create(team=self.sample.acme, user=person, added_by=self.bob)
+
+    def tokens_of_bot(self) -> None:
+        robot, repo = self.sample.people["robot"], self.repo
+        for _ in self.people:
+            create_token(principal=None, owner=robot, name="many", repo_paths=[repo.path])
+
     def invites(self) -> None:
         """Accepted invites, each by another user."""
         soon = timezone.now() + dt.timedelta(days=1)
@@ -310,6 +321,8 @@ LISTS: dict[str, Callable[[Many], Any]] = {
     "/users": lambda many: many.people,
     "/teams": Many.teams,
     "/teams/{team_slug}/members": Many.members,
+    "/teams/{team_slug}/bots": Many.bots,
+    "/teams/{team_slug}/bots/{username}/api-tokens": Many.tokens_of_bot,
     "/webhooks": Many.webhooks,
     "/webhooks/{webhook_uuid}/deliveries": Many.deliveries,
     "/teams/{team_slug}/webhooks": Many.webhooks,
@@ -366,7 +379,7 @@ def test_four_rows_cost_what_one_does(path, sample, db):
     protection = sample.protections[pull.repo_id].uuid
     reply = sample.replies[pull.repo_id].number
     names = {"team_slug": "acme", "repo_slug": "private", "reply_number": reply}
-    names |= {"protection_uuid": protection}
+    names |= {"protection_uuid": protection, "username": "robot"}
     names |= {"sha": commit_of(pull.repo)} if "{sha}" in path else {}
     if "{webhook_uuid}" in path:
         in_repo, in_team = "{repo_slug}" in path, "{team_slug}" in path
@@ -374,7 +387,7 @@ def test_four_rows_cost_what_one_does(path, sample, db):
         names |= {"webhook_uuid": webhook_by(sample.alice, **owner).uuid}
     filled = path.format(number=number, **names) + "?per_page=100"
     filled += "&scope=self&scope=team:acme&scope=repo:teams/acme/private"
-    api = sample.api("sam" if path in FOR_STAFF else "bob")
+    api = sample.api("sam" if path in FOR_STAFF or "/bots/" in path else "bob")
     limits.limit_cache.get()  # as before any request but the first
     costs, sizes = [], []
     for count in (1, 4):

@@ -60,6 +60,11 @@ class UserAccess(ResourceAccess):
 
     owner: User
 
+    def check_open(self, *, writing: bool) -> None:
+        """403 `person_required` for changes in the space of a bot, which has no repositories."""
+        if writing and self.owner.is_bot:
+            raise Forbidden("person_required", f"{self.owner} is a bot, and has no repositories.")
+
     @property
     def name(self) -> str:
         return self.owner.path

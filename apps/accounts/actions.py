@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib.auth.hashers import make_password
 from django.contrib.sessions.models import Session
 from django.db import IntegrityError, transaction
+from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts import rules
@@ -34,8 +36,8 @@ from apps.core.json import quoted
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
 from apps.events import wake
-from apps.events.kinds import Kind
-from apps.events.record import Deleted, record
+from apps.events.kinds import Kind, PingKind
+from apps.events.record import Deleted, Keys, Target, record
 from apps.site.models import SiteSettings
 
 PUBLIC = ("display_name", "is_active", "is_staff")
@@ -120,10 +122,10 @@ def update_user(
     remove theirs. Locks all active staff if `is_staff` is False, then the person. Errors: 403
     `staff_required`, 409 `invalid_transition` for the last active member of staff, 422.
     """
-    principal.check_permission(Permission.ADMIN)
-    principal.check_self_or_staff(user.pk, "account")
+    rules.check_manages_account(principal, user)
     if is_staff is not None:
         principal.check_staff()
+    rules.check_fits_bots(user, email, is_staff, wants_mail)
     if is_staff is False:
         rules.check_staff_remains(user)
     rules.check_email(email or "")
@@ -169,8 +171,8 @@ def change_password(*, principal: Principal, user: User, password: str) -> None:
     403 `staff_required`, 422 for a weak password, 409 `invalid_transition` if password, address or
     `is_active` have changed since `user` was read.
     """
-    principal.check_permission(Permission.ADMIN)
-    principal.check_self_or_staff(user.pk, "account")
+    rules.check_manages_account(principal, user)
+    rules.check_no_bot(user, "username")
     rules.check_password(password, user)
     before = (user.credentials_version, user.password)
     hashed = make_password(password)
@@ -249,8 +251,7 @@ def delete_user(*, principal: Principal, user: User, confirm: str) -> Deletion:
     owns, all active staff, the person, then the repositories. Errors: 403, 404, 409
     `invalid_transition` for the last active member of staff, 409 `last_owner`, 422.
     """
-    principal.check_permission(Permission.ADMIN)
-    principal.check_self_or_staff(user.pk, "account")
+    rules.check_manages_account(principal, user)
     actor = principal.user
     check_confirmed(user.username, confirm)
     rules.check_owns_no_team_alone(user)
@@ -392,8 +393,8 @@ def create_token(
     It is limited to the repositories at `repo_paths`, or not at all for None. In this and the next
     actions `principal` is None at the command line; then the event's actor is the owner. A token
     that is created with another token expires no later than that one. Errors: 403 `token_scope`;
-    403 `staff_required` for another person's token, unless the caller is staff; 422 for a
-    deactivated account, and for a path of no repository that the owner may read.
+    403 as in `rules.check_manages_tokens`; 422 for a deactivated account, and for a path of no
+    repository that the owner may read.
     """
     actor = _actor(principal, owner)
     lock(owner)  # an action that revokes all tokens revokes this one, or it is not created
@@ -446,7 +447,9 @@ def rotate_token(
     token.former_digest = token.digest if keep_old else None
     token.former_until = now + keep_old if keep_old else None
     token.digest, token.token_prefix = digest(text), text[:PREFIX_LENGTH]
-    token.save(update_fields=["digest", "token_prefix", "former_digest", "former_until"])
+    token.warned_at = None  # the new text is in use elsewhere, and expires at the same time
+    texts = ("digest", "token_prefix", "former_digest", "former_until")
+    token.save(update_fields=[*texts, "warned_at"])
     record(Kind.TOKEN_ROTATED, actor=actor, about=token, data={"name": token.name})
     return text
 
@@ -472,12 +475,51 @@ def delete_token(*, principal: Principal | None, token: ApiToken) -> None:
     record(Kind.TOKEN_DELETED, actor=actor, about=token, data={"name": token.name})
 
 
+@dataclass(frozen=True)
+class ExpiringToken:
+    """The subject of the event that tells one person about a token that expires soon. Its page is
+    the one where this person can rotate the token.
+    """
+
+    token: ApiToken
+    person: User
+
+    def event_keys(self) -> Keys:
+        return Keys(private_to=self.person.pk)
+
+    def event_target(self) -> Target:
+        page, user = reverse("tokens"), self.token.user
+        if user.is_bot:
+            team = user.memberships.values_list("team__slug", flat=True).get()
+            page = reverse("bot", args=[team, user.username])
+        return replace(self.token.event_target(), web=page)
+
+    def event_title(self) -> None:
+        return None
+
+
+@transaction.atomic
+def warn_of_expiry(*, pk: int) -> bool:
+    """Ping the people of a token that expires soon. False if it needs none any more. Locks it."""
+    rows = ApiToken.objects.select_for_update(of=("self",), no_key=True).select_related("user")
+    token = rows.to_warn().filter(pk=pk).first()
+    if token is None:
+        return False
+    token.warned_at = timezone.now()
+    token.save(update_fields=["warned_at"])
+    data = {"name": token.name, "expires_at": token.expires_at and token.expires_at.isoformat()}
+    for person in rules.people_of_token(token):
+        about, pings = ExpiringToken(token, person), [(person, PingKind.TOKEN_EXPIRING)]
+        record(Kind.TOKEN_EXPIRING, actor=None, about=about, data=data, pings=pings)
+    return True
+
+
 def _actor(principal: Principal | None, owner: User) -> User:
-    """The person who acts on a token of `owner`: the owner or staff; else 401, 403."""
+    """The person who acts on a token of `owner`; 401, 403 as in `rules.check_manages_tokens`."""
     if principal is None:
         return owner
     principal.check_permission(Permission.ADMIN)
-    principal.check_self_or_staff(owner.pk, "tokens")
+    rules.check_manages_tokens(principal, owner)
     return principal.user
 
 
@@ -492,6 +534,7 @@ def create_invite(*, principal: Principal, expires_at: dt.datetime, email: str =
     principal.check_permission(Permission.ADMIN)
     lock(principal.user)
     rules.check_may_invite(principal, SiteSettings.load())
+    principal.check_person()
     rules.check_email(email)
     invite = Invite.objects.create(created_by=principal.user, expires_at=expires_at, email=email)
     record(Kind.INVITE_CREATED, actor=principal.user, about=invite)

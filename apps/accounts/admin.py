@@ -71,18 +71,25 @@ class StaffFilter(Flag):
     words = ("staff", "others")
 
 
+class BotFilter(Flag):
+    title = parameter_name = "bot"
+    column = "is_bot"
+    words = ("bots", "people")
+
+
 @admin.register(User)
 class UserAdmin(StaffAdmin):
     """The admin of accounts: profile, staff status, deactivation."""
 
     group, position = "People", 1
     list_display = ("username", "display_name", "email", "account", "role", "joined")
-    list_filter = (AccountState, StaffFilter)
+    list_filter = (AccountState, StaffFilter, BotFilter)
     search_help_text = "How a username, a name or an e-mail address begins, or a uuid."
     changes = ("display_name", "email", "is_staff")
     layout = (
         (None, {"fields": ("username", "display_name", "email", "is_staff")}),
-        ("Account", {"fields": ("account", "uuid", "joined", "last_login", "last_seen_at")}),
+        ("Account", {"fields": ("account", "bot_of", "uuid")}),
+        ("Times", {"fields": ("joined", "last_login", "last_seen_at")}),
         ("Leaving", {"fields": ("offboarding",)}),
         ("API tokens", {"fields": ("tokens",)}),
     )
@@ -142,7 +149,14 @@ class UserAdmin(StaffAdmin):
         return badge("active", True) if row.is_active else badge("deactivated", False)
 
     def role(self, row: User) -> str:
-        return badge("staff") if row.is_staff else ""
+        return badge("staff") if row.is_staff else badge("bot") if row.is_bot else ""
+
+    @admin.display(description="bot of")
+    def bot_of(self, row: User) -> str:
+        if not row.is_bot:
+            return "a person, no bot"
+        member = row.memberships.select_related("team").first()
+        return row_link(member.team) if member else "no team any more"
 
     def joined(self, row: User) -> str:
         return moment(row.created_at)
@@ -178,9 +192,9 @@ class NewToken(ActionForm):
     username = forms.CharField(max_length=255, help_text="The username of its owner.")
     name = forms.CharField(max_length=255, help_text="A name that tells its use.")
     permission = forms.TypedChoiceField(
-        choices=[(one.value, one.value) for one in reversed(Permission)],
+        choices=[(one.value, one.value) for one in Permission],
         required=False,
-        empty_value="admin",
+        empty_value="read",
         help_text="admin is everything that its owner may do.",
     )
     repo_paths = forms.CharField(

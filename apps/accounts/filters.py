@@ -83,6 +83,7 @@ class UserFilterSet(StrictFilterSet):
     search = SearchFilter("Part of a username or display name, ignoring case.")
     is_active = FlagFilter("Accounts that are active, or those that are deactivated.")
     is_staff = FlagFilter("Staff, or all others.")
+    is_bot = FlagFilter("Bots of teams, or people.")
     last_seen_before = PastFilter("Not seen since; for staff.", method="by_last_seen")
     last_seen_after = PastFilter("Seen since; for staff.", method="by_last_seen")
 

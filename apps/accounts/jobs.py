@@ -1,4 +1,5 @@
-"""Jobs of accounts, for `settings.JOBS`: e-mails about pings, and expired sessions.
+"""Jobs of accounts, for `settings.JOBS`: e-mails about pings, warnings of tokens that expire, and
+expired sessions.
 
 docs/pings.md says who gets mail, and how often.
 """
@@ -17,7 +18,8 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 
-from apps.accounts.models import BrowserSession, User
+from apps.accounts.actions import warn_of_expiry
+from apps.accounts.models import ApiToken, BrowserSession, User
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import unsubscribe_proof
 from apps.core import mail
@@ -46,6 +48,17 @@ def delete_expired_sessions(_: OnDone = lambda _: None) -> bool:
     import_module(settings.SESSION_ENGINE).SessionStore.clear_expired()
     session = Session.objects.filter(pk=OuterRef("session_id"))
     BrowserSession.objects.filter(~Exists(session)).delete()
+    return False
+
+
+def warn_of_expiring_tokens(on_done: OnDone = lambda _: None) -> bool:
+    """Ping the owners of tokens that expire within a week, once for each token; return False, as
+    nothing is left to do.
+    """
+    due = ApiToken.objects.to_warn().order_by("expires_at")
+    warned = [pk for pk in list(due.values_list("pk", flat=True)) if warn_of_expiry(pk=pk)]
+    if warned:
+        on_done(f"{len(warned)} tokens expire soon")
     return False
 
 
@@ -102,18 +115,26 @@ def send_mail(user: User, pings: list[Ping]) -> bool:
 
 def ping_line(ping: Ping, event: dict[str, Any]) -> dict[str, str]:
     """A ping in the mail: a sentence and a link."""
-    actor = event["actor_user_username"] or "Guildhall"
-    team = f" {event['team_slug']}" if ping.kind == PingKind.ADDED else ""
+    name = event["actor_user_username"] or "Guildhall"
+    actor = f"{name} (bot)" if event["actor_user_is_bot"] else name
+    subjects: dict[str, str] = {
+        PingKind.ADDED: f" {event['team_slug']}",
+        PingKind.TOKEN_EXPIRING: f" ({event['data'].get('name')})",
+    }
     return {
-        "words": f"{actor} {PING_WORDS[ping.kind]}{team}",
+        "words": f"{actor} {PING_WORDS[ping.kind]}{subjects.get(ping.kind, '')}",
         "url": event["summary"]["web_url"] or site_url(),
     }
 
 
 def subject_of(event: dict[str, Any]) -> str:
-    """For a thread `[teams/acme/api] Slow pushes`; for a team `[teams/acme] You were added …`."""
+    """For a thread `[teams/acme/api] Slow pushes`; for a team `[teams/acme] You were added …`; for
+    a token `Your API token ci expires soon`.
+    """
     if event["kind"] == Kind.WEBHOOK_DISABLED:
         return "A webhook was disabled"
+    if event["kind"] == Kind.TOKEN_EXPIRING:
+        return f"Your API token {event['data']['name']} expires soon"
     title = event["summary"]["thread_title"]
     if title is None:
         return f"[teams/{event['team_slug']}] You were added to the team"

@@ -36,6 +36,8 @@ USED_EVERY = dt.timedelta(minutes=1)
 """Least time between two updates of `last_used_at`."""
 SEEN_EVERY = dt.timedelta(hours=1)
 """Least time between two updates of `last_seen_at`, of a person or a session."""
+WARNED_BEFORE = dt.timedelta(days=7)
+"""Time before the expiry of a token at which its owner is pinged."""
 KEPT_FOR = dt.timedelta(days=14)
 """How long a deleted repository, team or account can be restored."""
 DISPLAY_NAME_MAX = 100
@@ -83,10 +85,10 @@ class Deletion(models.Model):
 
     def subject(self) -> tuple[Any, Kind]:
         """The deleted row, and the kind of event of its restoration; 404 if it was restored."""
+        if team := self.teams.first():  # its bots have the same deletion
+            return team, Kind.TEAM_RESTORED
         if user := self.users.first():
             return user, Kind.USER_RESTORED
-        if team := self.teams.first():
-            return team, Kind.TEAM_RESTORED
         return get_object_or_404(self.repos), Kind.REPO_RESTORED
 
     def event_data(self) -> dict[str, Any]:
@@ -183,6 +185,8 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     """The address in lower case. No two accounts have the same."""
     is_active = models.BooleanField(default=True)
     is_staff = models.BooleanField(default=False)
+    is_bot = models.BooleanField(default=False, db_default=False, editable=False)
+    """Whether it is the service account of a team: its only membership (docs/bots.md)."""
     credentials_version = models.PositiveBigIntegerField(default=0, editable=False)
     """Increases with each change of address, password or `is_active`. This ends all signed links
     that were mailed before; see proofs.py.
@@ -289,6 +293,15 @@ def digest(token: str) -> str:
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
+    def to_warn(self) -> ApiTokenQuerySet:
+        """Those that expire within `WARNED_BEFORE`, and whose owner does not know it yet. Tokens
+        that were made for a shorter time are left out.
+        """
+        now = timezone.now()
+        active = self.filter(revoked_at=None, warned_at=None, user__is_active=True)
+        ending = active.filter(expires_at__gt=now, expires_at__lte=now + WARNED_BEFORE)
+        return ending.filter(created_at__lt=models.F("expires_at") - WARNED_BEFORE)
+
     def in_order(self, ordering: str) -> ApiTokenQuerySet:
         """Sort by one of `rules.ORDERINGS`, then by id in the same direction."""
         sign = "-" if ordering.startswith("-") else ""
@@ -323,6 +336,8 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
+    warned_at = models.DateTimeField(null=True)
+    """When its owner was pinged about its expiry; null again after a rotation."""
     text: str
     """The token itself. Set only in memory, on a row that the admin has just created."""
     repo_ids: frozenset[int] | None
@@ -337,6 +352,11 @@ class ApiToken(models.Model):
         indexes = [
             models.Index(fields=["user", "-created_at", "-id"], name="token_user_newest"),
             models.Index(fields=["token_prefix"], name="token_by_prefix"),
+            models.Index(
+                fields=["expires_at"],
+                name="token_to_warn",
+                condition=Q(expires_at__isnull=False, revoked_at=None, warned_at=None),
+            ),
             models.Index(
                 fields=["former_digest"],
                 name="token_former_digest",

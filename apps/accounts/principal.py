@@ -87,6 +87,11 @@ class Principal:
         if not self.person.is_active:
             raise inactive_user()
 
+    def check_person(self) -> None:
+        """403 `person_required` for a bot."""
+        if self.user.is_bot:
+            raise Forbidden("person_required", "Only a person may do this, and no bot.")
+
     def covers(self, repo_id: int) -> bool:
         return self.repo_ids is None or repo_id in self.repo_ids
 

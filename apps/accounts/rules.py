@@ -23,6 +23,7 @@ from apps.accounts.models import (
     validate_username,
 )
 from apps.accounts.principal import Principal
+from apps.core.access import Permission
 from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from apps.core.json import quoted
@@ -61,6 +62,14 @@ def token_status(token: ApiToken) -> TokenStatus:
     return TokenStatus.EXPIRED if token.is_expired else TokenStatus.ACTIVE
 
 
+def people_of_token(token: ApiToken) -> list[User]:
+    """The people who are pinged about a token: its owner, or the owners of the team of a bot."""
+    if not token.user.is_bot:
+        return [token.user]
+    of_team = {"memberships__role": "owner", "memberships__team__members__user": token.user}
+    return [*User.objects.filter(is_active=True, **of_team).order_by("pk")]
+
+
 def repo_path_problem(path: str) -> str | None:
     """The reason why this cannot be the path of a repository; None if it can."""
     is_path = re.fullmatch(REPO_PATH, path)
@@ -80,6 +89,38 @@ def named_user(username: str) -> User:
     if user is None:
         raise Invalid("user_not_found", f"There is no user {quoted(username)}.")
     return user
+
+
+def check_no_bot(user: User, field: str) -> None:
+    """422 for a bot, where a body has to name a person in this field."""
+    if user.is_bot:
+        raise Invalid("validation_failed", f"{field}: {user} is a bot, and not a person.")
+
+
+def check_fits_bots(user: User, *values: str | bool | None) -> None:
+    """422 if one of these values, which only people have, is set for a bot."""
+    if any(values):
+        check_no_bot(user, "username")
+
+
+def check_manages_account(principal: Principal, user: User) -> None:
+    """People manage their own account, and staff all. 401; 403 `staff_required`, `token_scope`,
+    `person_required` for a bot.
+    """
+    principal.check_permission(Permission.ADMIN)
+    principal.check_self_or_staff(user.pk, "account")
+    principal.check_person()
+
+
+def check_manages_tokens(principal: Principal, owner: User) -> None:
+    """People manage their own tokens, owners of a team those of its bots, and staff all; else 403
+    `staff_required`, 403 `person_required` for a bot.
+    """
+    own = {"team__members__user": principal.user, "team__members__role": "owner"}
+    if owner.is_bot and owner.memberships.filter(team__deletion=None, **own).exists():
+        return
+    principal.check_self_or_staff(owner.pk, "tokens")
+    principal.check_person()
 
 
 def check_username(username: str) -> None:

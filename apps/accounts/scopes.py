@@ -15,7 +15,7 @@ from apps.events.models import Key
 
 class UserEventScope:
     def key(self, principal: Principal, text: str) -> Key:
-        people = User.objects.filter(NOT_GONE).only("pk")
+        people = self.readable(principal).only("pk")
         user = get_or_missing(people, "user", username_key=text.lower())
         principal.check_permission(Permission.READ)
         return Key("actor_id", user.pk)
@@ -24,4 +24,4 @@ class UserEventScope:
         return dict(User.objects.filter(pk__in=ids).values_list("pk", "username"))
 
     def readable(self, principal: Principal) -> QuerySet[Any, Any]:
-        return User.objects.values("pk")
+        return User.objects.filter(NOT_GONE)

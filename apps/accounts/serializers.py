@@ -19,6 +19,7 @@ from apps.accounts.models import (
     InviteStatus,
     User,
 )
+from apps.accounts.principal import Principal
 from apps.accounts.rules import (
     REPO_PATH,
     TokenStatus,
@@ -65,7 +66,7 @@ LONGEST_OVERLAP = dt.timedelta(hours=72)
 """How long the old text of a token may be valid after its rotation."""
 
 
-class CreateToken(RequestSerializer):
+class CreateBotToken(RequestSerializer):
     name = NameField(max_length=255)
     permission = serializers.ChoiceField([*map(str, Permission)], required=False)
     repo_paths = serializers.ListField(
@@ -76,6 +77,9 @@ class CreateToken(RequestSerializer):
         allow_null=True,
     )
     expires_at = Future(required=False, allow_null=True)
+
+
+class CreateToken(CreateBotToken):
     username = StrictCharField(max_length=255, required=False, allow_null=True)
 
 
@@ -163,23 +167,27 @@ class UserRecord(RecordSerializer):
     email = serializers.CharField(required=False, help_text="Only for the person and staff.")
     is_active = serializers.BooleanField()
     is_staff = serializers.BooleanField()
+    is_bot = serializers.BooleanField()
     created_at = TimestampField()
     last_seen_at = TimestampField(required=False, allow_null=True)
     web_url = serializers.CharField()
 
 
-def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
-    """The record of a person. Only they and staff see the e-mail address and `last_seen_at`."""
+def user_record(user: User, viewer: Principal, base: str) -> dict[str, Any]:
+    """The record of a person. Only they and staff see the e-mail address and `last_seen_at`; staff
+    only with a token that has its powers.
+    """
     record = {
         "uuid": user.uuid,
         "username": user.username,
         "display_name": user.display_name,
         "is_active": user.is_active,
         "is_staff": user.is_staff,
+        "is_bot": user.is_bot,
         "created_at": user.created_at,
         "web_url": f"{base}/users/{user.username}",
     }
-    if viewer.is_staff or viewer.pk == user.pk:
+    if viewer.is_staff or viewer.person_id == user.pk:
         record["email"] = user.email
         record["last_seen_at"] = user.last_seen_at or user.last_login
     return record

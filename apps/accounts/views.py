@@ -96,7 +96,7 @@ class TokenViewSet(ApiViewSet):
         request=CreateToken,
         response=NewTokenRecord,
         status=201,
-        errors=("role_required", "staff_required", "user_not_found"),
+        errors=("person_required", "role_required", "staff_required", "user_not_found"),
     )
     def create(self) -> dict[str, Any]:
         """Create an API token. Only this answer contains its text."""
@@ -112,7 +112,12 @@ class TokenViewSet(ApiViewSet):
         """Read an API token."""
         return self.record(self.token)
 
-    @operation(Level.NONE, permission=Permission.ADMIN, status=204, errors=("staff_required",))
+    @operation(
+        Level.NONE,
+        permission=Permission.ADMIN,
+        status=204,
+        errors=("person_required", "staff_required"),
+    )
     def destroy(self) -> None:
         """Delete an API token."""
         actions.delete_token(principal=self.principal, token=self.token)
@@ -129,7 +134,7 @@ class TokenViewSet(ApiViewSet):
         permission=Permission.ADMIN,
         request=RotateToken,
         response=NewTokenRecord,
-        errors=("invalid_transition", "role_required", "staff_required"),
+        errors=("invalid_transition", "person_required", "role_required", "staff_required"),
     )
     def rotate(self) -> dict[str, Any]:
         """Give an API token a new text, which only this answer contains.
@@ -143,7 +148,10 @@ class TokenViewSet(ApiViewSet):
 
     @action(detail=True, methods=["put"])
     @operation(
-        Level.NONE, permission=Permission.ADMIN, response=TokenRecord, errors=("staff_required",)
+        Level.NONE,
+        permission=Permission.ADMIN,
+        response=TokenRecord,
+        errors=("person_required", "staff_required"),
     )
     def revoke(self) -> dict[str, Any]:
         """Revoke an API token. Revoking it again changes nothing."""
@@ -191,24 +199,27 @@ class UserViewSet(ApiViewSet):
     @operation(Level.NONE, response=UserRecord, errors=("staff_required",))
     def list(self) -> Response:
         """List the people of this site, by username."""
-        viewer, base = self.principal.user, self.base_url
-        return self.page_of(
-            queries.list_users(self.principal), lambda user: user_record(user, viewer, base)
-        )
+        return self.page_of(queries.list_users(self.principal), self.record)
 
     @operation(Level.NONE, response=UserRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a person."""
-        return user_record(self.user, self.principal.user, self.base_url)
+        return self.record(self.user)
 
     @action(detail=False, url_path="self", methods=["get"])
     @operation(Level.NONE, takes_limited=True, response=UserRecord)
     def own(self) -> dict[str, Any]:
         """Read the caller."""
-        return user_record(self.principal.user, self.principal.user, self.base_url)
+        return self.record(self.principal.user)
 
     @own.mapping.put
-    @operation(Level.NONE, permission=Permission.ADMIN, request=UpdateSelf, response=UserRecord)
+    @operation(
+        Level.NONE,
+        permission=Permission.ADMIN,
+        request=UpdateSelf,
+        response=UserRecord,
+        errors=("person_required",),
+    )
     def update_own(self) -> dict[str, Any]:
         """Change the caller's display name.
 
@@ -216,7 +227,7 @@ class UserViewSet(ApiViewSet):
         """
         user = self.principal.user
         actions.update_user(principal=self.principal, user=user, **self.validated_data)
-        return user_record(user, user, self.base_url)
+        return self.record(user)
 
     @own.mapping.delete
     @operation(
@@ -225,7 +236,7 @@ class UserViewSet(ApiViewSet):
         query=ConfirmQuery,
         response=DeletionRecord,
         status=202,
-        errors=("invalid_transition", "last_owner"),
+        errors=("invalid_transition", "last_owner", "person_required"),
     )
     def delete_own(self) -> dict[str, Any]:
         """Delete the caller's account and their own repositories.
@@ -239,7 +250,7 @@ class UserViewSet(ApiViewSet):
     def update(self) -> dict[str, Any]:
         """Deactivate an account or open it again, and give or take the rights of staff."""
         actions.set_account(principal=self.principal, user=self.user, **self.validated_data)
-        return user_record(self.user, self.principal.user, self.base_url)
+        return self.record(self.user)
 
     @operation(
         Level.STAFF,
@@ -251,6 +262,9 @@ class UserViewSet(ApiViewSet):
     def destroy(self) -> dict[str, Any]:
         """Delete a person's account, as `DELETE /users/self` does."""
         return self.deleted(self.user)
+
+    def record(self, user: User) -> dict[str, Any]:
+        return user_record(user, self.principal, self.base_url)
 
     def deleted(self, user: User) -> dict[str, Any]:
         deletion = actions.delete_user(principal=self.principal, user=user, **self.validated_query)
@@ -373,7 +387,7 @@ class InviteViewSet(ApiViewSet):
         request=CreateInvite,
         response=InviteRecord,
         status=201,
-        errors=("account_too_young", "signup_invite_limit_reached"),
+        errors=("account_too_young", "person_required", "signup_invite_limit_reached"),
     )
     def create(self) -> dict[str, Any]:
         """Invite somebody to sign up."""

@@ -35,8 +35,8 @@ ONE_PUSH = dt.timedelta(seconds=1)
 """Most time between the first and the last event of one push."""
 KINDS = [kind for kind in Kind if kind.startswith(("branch-", "tag-"))]
 NAMESPACES = {"branch": BRANCHES, "tag": TAGS}
-PUSHER = ("pushed_by_id", "pushed_by__username", "pushed_by__uuid")
-"""The last three columns of a `Push`."""
+PUSHER = ("pushed_by_id", "pushed_by__username", "pushed_by__uuid", "pushed_by__is_bot")
+"""The last columns of a `Push`."""
 logger = logging.getLogger(__name__)
 
 
@@ -48,6 +48,7 @@ class Push(NamedTuple):
     user_id: int
     username: str
     uuid: UUID
+    is_bot: bool
 
 
 def pushers_of(repo: Repo, shas: Collection[str]) -> dict[str, Push]:

@@ -402,6 +402,7 @@ class RefRecord(RecordSerializer):
     updated_at = TimestampField()
     pushed_by_uuid = serializers.UUIDField(allow_null=True)
     pushed_by_username = serializers.CharField(allow_null=True)
+    pushed_by_is_bot = serializers.BooleanField(allow_null=True)
 
 
 class BranchRecord(RefRecord):
@@ -483,6 +484,7 @@ def _ref_fields(ref: Any) -> dict[str, Any]:
         "updated_at": ref.updated_at,
         "pushed_by_uuid": ref.pushed_by__uuid,
         "pushed_by_username": ref.pushed_by__username,
+        "pushed_by_is_bot": ref.pushed_by__is_bot,
     }
 
 

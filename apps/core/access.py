@@ -170,7 +170,11 @@ class Access(ABC):
     def require(self, required: Level) -> None:
         """403 `role_required` below this level, 403 `forbidden` without any access, 403
         `token_scope` if the person has this level and the credential does not allow it.
+
+        Nothing is required with `NONE`: callers check the level, or the permission, afterwards.
         """
+        if required is Level.NONE:
+            return
         if self.granted >= required:
             self.check_permission(Permission.for_level(required))
             return

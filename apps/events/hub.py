@@ -28,7 +28,7 @@ from apps.core.workers import workers
 from apps.events import wake
 from apps.events.frames import HEARTBEAT, Bodies, EventBody, EventFrames, bodies_for, frames_of
 from apps.events.kinds import Kind
-from apps.events.models import Event, EventRow, Key, Ping
+from apps.events.models import Event, EventRow, Key, Ping, gone_repos
 from apps.events.scopes import Selection
 
 HEARTBEAT_AFTER = 20.0
@@ -435,8 +435,11 @@ class Hub:
 
 
 def read_after(last: int) -> list[EventFrames]:
-    """The next events of the log, at most `READ_SIZE`."""
-    events = Event.objects.filter(id__gt=last).order_by("id")[:READ_SIZE].rows()
+    """The next events of the log, at most `READ_SIZE`, except those of deleted repositories: a
+    change that was under way during the deletion may have recorded one after it.
+    """
+    rows = Event.objects.filter(id__gt=last).exclude(repo_id__in=gone_repos())
+    events = rows.order_by("id")[:READ_SIZE].rows()
     return frames_of(events, Ping.objects.all().people_of([event.id for event in events]))
 
 

@@ -121,6 +121,16 @@ class Kind(DescribedKind):
     PULL_CLOSED = "pull-closed", "closed the pull", "closed {subject}"
     PULL_REOPENED = "pull-reopened", "reopened the pull", "reopened {subject}"
     PULL_MERGED = "pull-merged", "merged the pull", "merged {subject} into {target}"
+    AUTO_MERGE_SET = (
+        "auto-merge-set",
+        "set the pull to merge when it is ready",
+        "set {subject} to merge when it is ready",
+    )
+    AUTO_MERGE_ENDED = (
+        "auto-merge-ended",
+        "ended the auto-merge of the pull",
+        "ended the auto-merge of {subject}: {reason}",
+    )
     REVIEW_CREATED = "review-created", "reviewed the pull", "{decided} {subject}"
     REVIEW_UPDATED = (
         "review-updated",
@@ -156,6 +166,11 @@ class Kind(DescribedKind):
     )
     TOKEN_REVOKED = "token-revoked", "revoked an API token", "revoked the API token {name}"
     TOKEN_DELETED = "token-deleted", "deleted an API token", "deleted the API token {name}"
+    TOKEN_EXPIRING = (
+        "token-expiring",
+        "reminded of an API token that expires soon",
+        "reminded of the API token {name}, which expires soon",
+    )
     USER_JOINED = "user-joined", "joined", "joined"
     USER_UPDATED = (
         "user-updated",
@@ -203,7 +218,7 @@ class Kind(DescribedKind):
     WEBHOOK_DISABLED = (
         "webhook-disabled",
         "disabled a webhook",
-        "disabled a {webhook}, because its receiver {reason}",
+        "disabled a {webhook}, because its receiver {failure}",
     )
 
 
@@ -226,6 +241,8 @@ class PingKind(DescribedKind):
     REVIEW_REQUESTED = "review_requested", "requested your review"
     REPLY = "reply", "replied to you"
     ADDED = "added", "added you to the team"
+    AUTO_MERGE_ENDED = "auto_merge_ended", "ended your auto-merge"
+    TOKEN_EXPIRING = "token_expiring", "reminds you that this API token expires soon"
     WEBHOOK_DISABLED = "webhook_disabled", "disabled a webhook of yours"
 
 

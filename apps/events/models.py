@@ -86,7 +86,7 @@ def gone_repos() -> QuerySet[Any, Any]:
 
 
 class EventRow(NamedTuple):
-    """The columns of an event, and the uuid and username of its actor."""
+    """The columns of an event, and the uuid, the username and the kind of its actor."""
 
     id: int
     kind: str
@@ -106,6 +106,7 @@ class EventRow(NamedTuple):
     created_at: dt.datetime
     actor__uuid: UUID | None
     actor__username: str | None
+    actor__is_bot: bool | None
 
     def keys(self) -> Iterator[Key]:
         """All keys that select this event, but `PINGED`."""

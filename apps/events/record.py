@@ -113,6 +113,7 @@ class Change:
     actor: Person | None
     about: Recorded
     data: dict[str, Any] = field(default_factory=dict)
+    pings: Sequence[Pinged] = ()
 
 
 def record(
@@ -140,7 +141,10 @@ def record(
 def record_all(changes: Sequence[Change]) -> None:
     """Write the events of many changes in this order, in few statements; see `record`."""
     _take_order_lock()
-    count_events(Event.objects.bulk_create(map(_row, changes), batch_size=BATCH_SIZE))
+    events = Event.objects.bulk_create(map(_row, changes), batch_size=BATCH_SIZE)
+    count_events(events)
+    for event, change in zip(events, changes, strict=True):
+        _ping(event, change.pings)
     wake.notify_on_commit()
 
 

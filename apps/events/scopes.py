@@ -51,7 +51,7 @@ class EventScope:
         """Whether this principal may use the event scope now."""
         if self.form == "site":
             return principal.is_staff
-        if self.key.is_personal:
+        if self.form in {"self", "inbox"}:
             return True
         return event_scope_type(self.form).readable(principal).filter(pk=self.key.value).exists()
 

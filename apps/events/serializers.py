@@ -33,6 +33,7 @@ class EventRecord(RecordSerializer):
     kind = serializers.CharField()
     actor_user_uuid = serializers.UUIDField(allow_null=True)
     actor_user_username = serializers.CharField(allow_null=True)
+    actor_user_is_bot = serializers.BooleanField(allow_null=True)
     scopes = serializers.ListField(child=serializers.CharField())
     summary = Summary()
     created_at = TimestampField()
@@ -94,6 +95,7 @@ def event_record(event: EventRow, names: Names, base: str) -> dict[str, Any]:
         "kind": event.kind,
         "actor_user_uuid": event.actor__uuid,
         "actor_user_username": event.actor__username,
+        "actor_user_is_bot": event.actor__is_bot,
         "scopes": names.scopes(event),
         "summary": {
             "thread_title": event.title,

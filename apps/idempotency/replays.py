@@ -43,7 +43,7 @@ def answer_once(
     `idempotency_in_progress`; for a replay those of `ApiViewSet.check_again`.
     """
     key, person = read_key(sent), view.principal.user
-    digest = _digest("request", [person.pk, view.http_request.get_full_path(), key])
+    digest = _digest("request", [person.pk, view.http_request.get_full_path(), key, *limits(view)])
     body = _digest("body", view.sent)
     claimed = claim(digest, person=_digest("person", person.pk), body=body)
     seal = seal_of(key, digest)
@@ -53,6 +53,14 @@ def answer_once(
     replay = _unpacked(seal.decrypt(claimed.answer))
     view.check_again(replay.data)
     return replay
+
+
+def limits(view: ApiViewSet) -> list[list[int]]:
+    """The repositories to which the caller's token is limited, as a part of the key: an answer to
+    another token may name others. Unlimited tokens of a person share their keys.
+    """
+    repo_ids = view.principal.repo_ids
+    return [] if repo_ids is None else [sorted(repo_ids)]
 
 
 def _answer_first(

@@ -29,6 +29,7 @@ from apps.repos.rules import Collaborators, is_satisfiable_without
 
 STALE_CHECK_SECONDS = 5.0
 """Seconds in which one request may ask git whether reviews are stale, to show them."""
+BOT = "A bot, whose reviews do not count."
 PUSHED_APPROVED_COMMIT = "Pushed the approved commit, or nobody knows who did."
 UNKNOWN_PUSHER = "Nobody knows who pushed the current head."
 
@@ -100,11 +101,7 @@ class Eligibility:
             # Nobody is eligible if it is not known who pushed the head, as it may be anybody.
             is_known = self.pull.head_pushed_by_id is not None
             return "Pushed the current head." if is_known else UNKNOWN_PUSHER
-        if not person.is_active:
-            return "The account has been deactivated."
-        if level < Level.READ:
-            return "No access to the repository."
-        return self._reason_not_asked(person, level)
+        return reason_against_account(person, level) or self._reason_not_asked(person, level)
 
     def reason_against_review(self, review: Review) -> str | None:
         """The reason why a review, a row of `with_people`, does not count; None if it counts."""
@@ -121,6 +118,15 @@ class Eligibility:
         if not self.protections and level >= Level.WRITE:
             return None
         return "No write access to the repository."
+
+
+def reason_against_account(person: User, level: Level) -> str | None:
+    """The reason why an account with this level decides on no pull; None if it may."""
+    if person.is_bot:
+        return BOT
+    if not person.is_active:
+        return "The account has been deactivated."
+    return "No access to the repository." if level < Level.READ else None
 
 
 def asks(protection: Protection, person: User, level: Level) -> bool:

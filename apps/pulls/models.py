@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -33,6 +33,13 @@ REF_MAX = 255
 SHA_MAX = 40
 STATISTICS = ("commit_count", "additions", "deletions", "changed_files")
 """The columns of a `DiffStat`."""
+AUTO_MERGE_COLUMNS = (
+    "auto_merge_strategy",
+    "auto_merge_head_sha",
+    "auto_merge_by_id",
+    "auto_merge_set_at",
+    "auto_merge_due_at",
+)
 
 
 class PullStatus(StrEnum):
@@ -47,6 +54,7 @@ ACTIVE = (PullStatus.OPEN, PullStatus.DRAFT)
 IS_ACTIVE = Q(status__in=[status.value for status in ACTIVE])
 IS_UNCHECKED = IS_ACTIVE & Q(conflict_due_at__isnull=False)
 """Pulls that the worker has yet to check for conflicts."""
+HAS_AUTO_MERGE = Q(auto_merge_due_at__isnull=False)
 MIRROR = {
     PullStatus.OPEN: ThreadStatus.OPEN,
     PullStatus.DRAFT: ThreadStatus.OPEN,
@@ -66,6 +74,7 @@ PULL_ROW = {
     "status": "status",
     "created_by_uuid": "thread__created_by__uuid",
     "created_by_username": "thread__created_by__username",
+    "created_by_is_bot": "thread__created_by__is_bot",
     "head_sha": "head_sha",
     "base_sha": "base_sha",
     "merge_commit_sha": "merge_commit_sha",
@@ -73,8 +82,15 @@ PULL_ROW = {
     "merged_at": "merged_at",
     "merged_by_uuid": "merged_by__uuid",
     "merged_by_username": "merged_by__username",
+    "merged_by_is_bot": "merged_by__is_bot",
     "closed_at": "closed_at",
     **{name: name for name in STATISTICS},
+    "auto_merge_strategy": "auto_merge_strategy",
+    "auto_merge_head_sha": "auto_merge_head_sha",
+    "auto_merge_by_uuid": "auto_merge_by__uuid",
+    "auto_merge_by_username": "auto_merge_by__username",
+    "auto_merge_by_is_bot": "auto_merge_by__is_bot",
+    "auto_merge_set_at": "auto_merge_set_at",
     "last_activity_at": "thread__last_activity_at",
     "created_at": "thread__created_at",
     "updated_at": "updated_at",
@@ -122,6 +138,39 @@ class GitState:
     statistics: DiffStat
 
 
+@dataclass(frozen=True)
+class AutoMerge:
+    """A person's request to merge a pull as soon as nothing blocks it."""
+
+    strategy: str
+    head_sha: str
+    """The head that the person has seen. No other head is merged."""
+    by_id: int
+    set_at: dt.datetime
+
+
+class AutoMergeEnd(StrEnum):
+    """The reasons for which an auto-merge ends without a merge.
+
+    Those of `REFUSALS` are codes of refused merges that only a push could change.
+    """
+
+    CANCELLED = "cancelled"
+    REPLACED = "replaced"
+    PUSHED = "pushed"
+    PROTECTION_CHANGED = "protection_changed"
+    CHANGES_REQUESTED = "changes_requested"
+    CLOSED = "pull_closed"
+    TARGET_DELETED = "target_deleted"
+    ACCESS_LOST = "access_lost"
+    REPO_ARCHIVED = "repo_archived"
+    HEAD_CHANGED = "head_changed"
+    MERGE_CONFLICT = "merge_conflict"
+    NOTHING_TO_MERGE = "nothing_to_merge"
+    FAST_FORWARD_IMPOSSIBLE = "fast_forward_impossible"
+    STRATEGY_DIFFERS = "strategy_differs"
+
+
 class Pull(models.Model):
     """A request to merge a branch, of this repository or of a fork, into a branch."""
 
@@ -167,6 +216,19 @@ class Pull(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
     closed_at = models.DateTimeField(null=True)
+    # All five are null without an auto-merge. `lock` reloads them with the pull.
+    auto_merge_strategy = models.CharField(max_length=12, null=True)  # noqa: DJ001 - see above
+    auto_merge_head_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - see above
+    auto_merge_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,
+    )
+    auto_merge_set_at = models.DateTimeField(null=True)
+    auto_merge_due_at = models.DateTimeField(null=True)
+    """When the worker tries to merge it next; while a worker does, the end of its lease."""
     last_version = models.BigIntegerField(default=0, db_default=0)
     """The number of the newest version, which has the current head; 0 without a head."""
     updated_at = models.DateTimeField(default=timezone.now)
@@ -186,6 +248,11 @@ class Pull(models.Model):
             models.Index(fields=["repo", "target_branch"], name="pull_target", condition=IS_ACTIVE),
             models.Index(
                 fields=["conflict_due_at"], name="pull_conflict_due", condition=IS_UNCHECKED
+            ),
+            models.Index(
+                fields=["auto_merge_due_at", "id"],
+                name="pull_auto_merge_due",
+                condition=HAS_AUTO_MERGE,
             ),
         ]
 
@@ -263,6 +330,28 @@ class Pull(models.Model):
     def may_be_pushed_by(self, person: User) -> bool:
         """Whether this person pushed the head; also True if it is not known who did."""
         return self.head_sha is not None and self.head_pushed_by_id in (None, person.pk)
+
+    @property
+    def auto_merge(self) -> AutoMerge | None:
+        """Its auto-merge as loaded; None if it has none."""
+        strategy, head = self.auto_merge_strategy, self.auto_merge_head_sha
+        by_id, set_at = self.auto_merge_by_id, self.auto_merge_set_at
+        if strategy is None or head is None or by_id is None or set_at is None:
+            return None
+        return AutoMerge(strategy, head, by_id, set_at)
+
+    def set_auto_merge(self, auto_merge: AutoMerge | None) -> None:
+        """Set or remove its auto-merge, without saving. The worker tries a new one at once."""
+        values: tuple[Any, ...] = (None,) * len(AUTO_MERGE_COLUMNS)
+        if auto_merge is not None:
+            values = (*astuple(auto_merge), timezone.now())
+        for name, value in zip(AUTO_MERGE_COLUMNS, values, strict=True):
+            setattr(self, name, value)
+
+    def wake_auto_merge(self) -> None:
+        """Let the worker try its auto-merge now, if it has one; without saving."""
+        if self.auto_merge_due_at is not None:
+            self.auto_merge_due_at = timezone.now()
 
     def touch(self) -> None:
         """Record activity on the thread and the pull, without saving the pull."""

@@ -24,6 +24,7 @@ from apps.git.cache import GitFacts
 from apps.git.history import heads_sharing
 from apps.git.repo import GitRepo
 from apps.git.run import GitError
+from apps.pulls.auto_merge import ended
 from apps.pulls.heads import (
     mark_moved,
     pull_number,
@@ -32,7 +33,7 @@ from apps.pulls.heads import (
     take_moves,
     update_refs_on_commit,
 )
-from apps.pulls.models import IS_ACTIVE, GitState, MergeAttempt, Pull, PullStatus
+from apps.pulls.models import IS_ACTIVE, AutoMergeEnd, GitState, MergeAttempt, Pull, PullStatus
 from apps.pulls.versions import NewVersion, new_versions, note_base, write_versions
 from apps.repos.models import BRANCHES, Repo
 from apps.repos.rules import ZERO, RefMove
@@ -288,7 +289,9 @@ def write_change(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFac
         before = move.new
     if change.merged is not None:
         events.append(set_merged(pull, change.merged))
-    if change.pushed:
+        pull.set_auto_merge(None)
+    ends = end_of_auto_merge(pull, moves, change)
+    if change.pushed or ends:
         pull.touch()
     pull.save()
     versions = write_versions(pull, change.versions)
@@ -296,7 +299,19 @@ def write_change(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFac
         note_base(pull)
     if any(move.full_name == pull.source_ref for move in moves) or change.merged is not None:
         update_refs_on_commit(pull, versions)
-    return events
+    return [*events, *ends]
+
+
+def end_of_auto_merge(pull: Pull, moves: Sequence[RefMove], change: PullChange) -> list[Change]:
+    """End the auto-merge of a pull that has a new head or has lost its target. A target that gains
+    commits ends none: the worker tries the merge again when it has checked for conflicts.
+    """
+    if change.pushed:
+        return ended(pull, AutoMergeEnd.PUSHED, change.pushed[-1].actor)
+    lost = [move for move in moves if move.full_name == pull.target_ref and move.new == ZERO]
+    if lost and change.state.base is None:
+        return ended(pull, AutoMergeEnd.TARGET_DELETED, lost[-1].actor)
+    return []
 
 
 def pushed_event(pull: Pull, move: RefMove, before: str | None, version: int) -> Change:

@@ -55,7 +55,7 @@ from apps.threads.models import ThreadKind
 PULL = Statement(
     lambda: (
         Pull.objects.filter(repo=Parameter("repo"), number=Parameter("number"))
-        .select_related("thread__created_by", "merged_by")
+        .select_related("thread__created_by", "merged_by", "auto_merge_by")
         .defer("thread__body_html")
     )
 )
@@ -173,7 +173,8 @@ def awaiting_review_from(rows: PullQuerySet, person: User, caller: Principal) ->
     only git can tell that they are.
     """
     waiting = _pulls_waiting_for(person, caller)
-    return rows.filter(pk__in=waiting) if person.is_active else rows.none()
+    may_decide = person.is_active and not person.is_bot
+    return rows.filter(pk__in=waiting) if may_decide else rows.none()
 
 
 def _pulls_waiting_for(person: User, caller: Principal) -> QuerySet[Any, Any]:
@@ -233,6 +234,7 @@ COLUMNS = (
     "thread__last_activity_at",
     "thread__created_by",
     "thread__created_by__username",
+    "thread__created_by__is_bot",
     "repo__slug",
     "repo__visibility",
     "repo__deletion",

@@ -14,7 +14,7 @@ from apps.core.errors import Conflict, Forbidden, Invalid
 from apps.events.kinds import Kind
 from apps.git import merge
 from apps.git.merge import Strategy
-from apps.git.repo import Person
+from apps.git.repo import Person, is_sha
 from apps.pulls.models import IS_ACTIVE, Pull, PullStatus, Review, ReviewStatus
 from apps.repos.models import Repo
 from apps.repos.rules import branch_problem
@@ -37,6 +37,11 @@ DECISIONS = [ReviewStatus.APPROVED, ReviewStatus.CHANGES_REQUESTED, ReviewStatus
 def source_problem(text: str) -> str | None:
     """The reason why this is no `source_branch`, such as `topic` or `bob:topic`; else None."""
     return branch_problem(text.rpartition(":")[2])
+
+
+def sha_problem(text: str) -> str | None:
+    """The reason why this is no full name of a commit; None if it is one."""
+    return None if is_sha(text) else "Must be a full commit name of 40 hexadecimal digits."
 
 
 def check_branches_differ(pull: Pull) -> None:

@@ -25,7 +25,7 @@ from apps.git.merge import Strategy
 from apps.git.refs import MOST_BYTES
 from apps.pulls import rules
 from apps.pulls.approval import Approval, Eligibility, MergeReadiness
-from apps.pulls.models import PULL_ROW, Pull, PullStatus, Review, ReviewStatus
+from apps.pulls.models import PULL_ROW, SHA_MAX, Pull, PullStatus, Review, ReviewStatus
 from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo, RepoPath
 from apps.repos.protection_rules import MISSING, settings_of
@@ -75,6 +75,13 @@ class MergePull(RequestSerializer):
     merge_strategy = StrictChoiceField(Strategy, required=False)
 
 
+class SetAutoMerge(RequestSerializer):
+    strategy = StrictChoiceField(Strategy, required=False)
+    expected_head_sha = RuleCharField(
+        problem=rules.sha_problem, max_length=SHA_MAX, pattern="^[0-9a-f]{40}$", required=False
+    )
+
+
 class CreateReview(RequestSerializer):
     status = StrictChoiceField([*rules.DECISIONS])
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True, required=False)
@@ -83,6 +90,17 @@ class CreateReview(RequestSerializer):
 class UpdateReview(RequestSerializer):
     status = StrictChoiceField(ReviewStatus, required=False)
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True, required=False)
+
+
+class AutoMergeRecord(RecordSerializer):
+    """The auto-merge of a pull."""
+
+    strategy = serializers.ChoiceField([*map(str, Strategy)])
+    expected_head_sha = serializers.CharField()
+    set_by_uuid = serializers.UUIDField()
+    set_by_username = serializers.CharField()
+    set_by_is_bot = serializers.BooleanField()
+    created_at = TimestampField()
 
 
 class PullRecord(RecordSerializer):
@@ -99,6 +117,7 @@ class PullRecord(RecordSerializer):
     status = serializers.ChoiceField([*map(str, PullStatus)])
     created_by_uuid = serializers.UUIDField()
     created_by_username = serializers.CharField()
+    created_by_is_bot = serializers.BooleanField()
     head_sha = serializers.CharField(allow_null=True)
     base_sha = serializers.CharField(allow_null=True)
     merge_commit_sha = serializers.CharField(allow_null=True)
@@ -106,12 +125,14 @@ class PullRecord(RecordSerializer):
     merged_at = TimestampField(allow_null=True)
     merged_by_uuid = serializers.UUIDField(allow_null=True)
     merged_by_username = serializers.CharField(allow_null=True)
+    merged_by_is_bot = serializers.BooleanField(allow_null=True)
     closed_at = TimestampField(allow_null=True)
     commit_count = serializers.IntegerField()
     additions = serializers.IntegerField()
     deletions = serializers.IntegerField()
     changed_files = serializers.IntegerField()
     checks = ChecksRecord()
+    auto_merge = AutoMergeRecord(allow_null=True)
     last_activity_at = TimestampField()
     created_at = TimestampField()
     updated_at = TimestampField()
@@ -168,6 +189,7 @@ class ReviewRecord(RecordSerializer):
     dismissed_by_username = serializers.CharField(allow_null=True)
     created_by_uuid = serializers.UUIDField()
     created_by_username = serializers.CharField()
+    created_by_is_bot = serializers.BooleanField()
     created_at = TimestampField()
     updated_at = TimestampField()
 
@@ -190,6 +212,7 @@ class GivenApproval(RecordSerializer):
     review_uuid = serializers.UUIDField()
     user_uuid = serializers.UUIDField()
     username = serializers.CharField()
+    is_bot = serializers.BooleanField()
     commit_sha = serializers.CharField(allow_null=True)
     is_stale = serializers.BooleanField()
     is_eligible = serializers.BooleanField()
@@ -248,10 +271,24 @@ def pull_records(
     for record, repo in records:
         record["repo_path"] = repo.path
         record["checks"] = checks_record(states, repo.pk, record["head_sha"])
+        record["auto_merge"] = auto_merge_record(record)
         record["source_repo_path"] = paths.get(record.pop("source_repo_id"))
         record["web_url"] = f"{base}/{repo.path}/pulls/{record['number']}"
         record["api_url"] = f"{base}{PREFIX}{repo.api_path}/pulls/{record['number']}"
     return [record for record, _ in records]
+
+
+def auto_merge_record(record: dict[str, Any]) -> dict[str, Any] | None:
+    """Removes the columns of the auto-merge from a row, and returns their record."""
+    values = {
+        "strategy": record.pop("auto_merge_strategy"),
+        "expected_head_sha": record.pop("auto_merge_head_sha"),
+        "set_by_uuid": record.pop("auto_merge_by_uuid"),
+        "set_by_username": record.pop("auto_merge_by_username"),
+        "set_by_is_bot": record.pop("auto_merge_by_is_bot"),
+        "created_at": record.pop("auto_merge_set_at"),
+    }
+    return None if values["strategy"] is None else values
 
 
 def merge_record(pull: Pull, record: dict[str, Any]) -> dict[str, Any]:
@@ -289,6 +326,7 @@ def review_record(review: Review, eligibility: Eligibility | None) -> dict[str, 
         "dismissed_by_username": review.dismissed_by.username if review.dismissed_by else None,
         "created_by_uuid": review.created_by.uuid,
         "created_by_username": review.created_by.username,
+        "created_by_is_bot": review.created_by.is_bot,
         "created_at": review.created_at,
         "updated_at": review.updated_at,
     }
@@ -345,6 +383,7 @@ def given_approval(review: Review, approval: Approval) -> dict[str, Any]:
         "review_uuid": review.uuid,
         "user_uuid": review.created_by.uuid,
         "username": review.created_by.username,
+        "is_bot": review.created_by.is_bot,
         "commit_sha": review.commit_sha,
         "is_stale": approval.eligibility.shows_stale(review),
         "is_eligible": reason is None,

@@ -22,12 +22,12 @@ from apps.core.operation import operation
 from apps.core.pagination import PAGE_LIMIT, PagePagination
 from apps.core.query import FlagParameter, QuerySerializer, TextParameter, number
 from apps.core.statements import values_of
-from apps.git.repo import is_sha
 from apps.pulls import actions, versions
 from apps.pulls.approval import Eligibility, readiness_of
 from apps.pulls.filters import CrossRepoPullFilterSet, PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, PullVersion, Review
 from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
+from apps.pulls.rules import sha_problem
 from apps.pulls.serializers import (
     CreatePull,
     CreateReview,
@@ -39,6 +39,7 @@ from apps.pulls.serializers import (
     PullRecord,
     PullVersionRecord,
     ReviewRecord,
+    SetAutoMerge,
     SetPullStatus,
     UpdatePull,
     UpdateReview,
@@ -60,8 +61,8 @@ class ShaParameter(TextParameter):
     """The full name of a commit, converted to lower case."""
 
     def to_internal_value(self, data: Any) -> str:
-        if not is_sha(data.lower()):
-            raise ValidationError("Must be a full commit name of 40 hexadecimal digits.")
+        if problem := sha_problem(data.lower()):
+            raise ValidationError(problem)
         return str(data.lower())
 
 
@@ -206,6 +207,29 @@ class PullViewSet(BodyViewSet):
             **self.validated_data,
         )
         return merge_record(self.pull, self.record())
+
+    @action(detail=True, methods=["put"], url_path="auto-merge")
+    @operation(
+        Level.WRITE,
+        permission=Permission.WRITE,
+        request=SetAutoMerge,
+        response=PullRecord,
+        errors=("branch_missing", "head_changed", "pull_already_merged", "pull_closed"),
+    )
+    def set_auto_merge(self) -> dict[str, Any]:
+        """Merge a pull as soon as nothing blocks it, in the name of the caller.
+
+        A pull that can be merged now is merged by the worker within a few seconds. Replaces an
+        earlier auto-merge of the pull.
+        """
+        actions.set_auto_merge(access=self.access, pull=self.pull, **self.validated_data)
+        return self.record()
+
+    @set_auto_merge.mapping.delete
+    @operation(Level.WRITE, permission=Permission.WRITE, status=204)
+    def delete_auto_merge(self) -> None:
+        """Cancel the auto-merge of a pull."""
+        actions.cancel_auto_merge(access=self.access, pull=self.pull)
 
     @action(detail=True, methods=["get"])
     @operation(Level.READ, response=PullProtectionRecord)

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from apps.accounts.models import Deletion, User
 from apps.accounts.principal import Principal
-from apps.accounts.rules import check_confirmed
+from apps.accounts.rules import check_confirmed, check_no_bot
 from apps.core.access import Level, Permission
 from apps.core.availability import REPO_SLUGS
 from apps.core.changes import ChangeReport, differing, given, set_changed
@@ -26,11 +26,12 @@ from apps.core.errors import ApiError, Conflict, Forbidden, Invalid, unavailable
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
-from apps.events.record import Deleted, Keys, record
+from apps.events.record import Change, Deleted, Keys, record, record_all
 from apps.git.repo import GitRepo
 from apps.git.store import bytes_in
 from apps.repos import rules
 from apps.repos.access import OwnerAccess, RepoAccess, access_to, access_to_owner
+from apps.repos.auto_merge import auto_merges
 from apps.repos.models import (
     BRANCHES,
     MOST_PROTECTIONS,
@@ -111,6 +112,8 @@ def import_repo(
     409 `slug_taken`, `quota_reached`, those of `fill`. The folder is moved inside the transaction.
     """
     lock(owner)
+    if isinstance(owner, User):
+        check_no_bot(owner, "owner")
     if not owner.is_active:
         raise Forbidden("owner_inactive", f"{owner.path} is deactivated.")
     size, refs = bytes_in(made.path), made.refs()
@@ -228,10 +231,11 @@ def create_fork(*, access: RepoAccess, into: OwnerAccess) -> Fork:
     """Request a copy of a readable repository into a space with write access.
 
     The worker makes the copy, and checks both accesses again. Errors: those of `require_change`,
-    409 `fork_exists` if the owner has a fork that has not failed, 409 `quota_reached`. The event is
-    recorded when the fork completes or fails.
+    403 `person_required` for a bot, 409 `fork_exists` if the owner has a fork that has not failed,
+    409 `quota_reached`. The event is recorded when the fork completes or fails.
     """
     access.require_change(Level.READ)
+    access.principal.check_person()
     into.check_open(writing=True)
     into.require_change(Level.WRITE)
     check_copy(access.repo, into.owner)
@@ -363,7 +367,7 @@ def create_protection(
     with _unique_or(_exists(branch)):
         protection.save(force_insert=True)
     data = _protection_data(protection)
-    record(Kind.PROTECTION_CREATED, actor=access.user, about=protection, data=data)
+    _record_rules(Change(Kind.PROTECTION_CREATED, access.user, protection, data), access, branch)
     return protection
 
 
@@ -396,7 +400,8 @@ def update_protection(
     with _unique_or(_exists(protection.branch)):
         protection.save(update_fields=[*changed, "updated_at"])
     data = {**_protection_data(protection), "before": before, "changed": changed}
-    record(Kind.PROTECTION_UPDATED, actor=access.user, about=protection, data=data)
+    change = Change(Kind.PROTECTION_UPDATED, access.user, protection, data)
+    _record_rules(change, access, before["branch"], protection.branch)
 
 
 @transaction.atomic
@@ -405,22 +410,24 @@ def delete_protection(*, access: RepoAccess, protection: Protection) -> None:
     access.require_change(Level.ADMIN)
     _lock(access, protection)
     Protection.objects.filter(pk=protection.pk).delete()
-    data = _protection_data(protection)
-    record(Kind.PROTECTION_DELETED, actor=access.user, about=protection, data=data)
+    change = Change(Kind.PROTECTION_DELETED, access.user, protection, _protection_data(protection))
+    _record_rules(change, access, protection.branch)
 
 
 @final_transaction
 def add_approver(*, access: RepoAccess, protection: Protection, user: User) -> Approver:
     """Add an approver. Locks the repository, then the protection.
 
-    Errors: 422 `approver_lacks_access`, 422 for an inactive account, 409 `approver_exists`.
+    Errors: 422 `approver_lacks_access`, 422 for a bot or an inactive account, 409
+    `approver_exists`.
     """
     access.require_change(Level.ADMIN)
     _lock(access, protection)
     rules.check_may_approve(access.repo, user)
     with _unique_or(Conflict("approver_exists", f"{user.username} is already an approver.")):
         approver = Approver.objects.create(protection=protection, user=user, added_by=access.user)
-    record(Kind.APPROVER_ADDED, actor=access.user, about=approver, data=_approver_data(approver))
+    change = Change(Kind.APPROVER_ADDED, access.user, approver, _approver_data(approver))
+    _record_rules(change, access, protection.branch)
     return approver
 
 
@@ -431,7 +438,13 @@ def remove_approver(*, access: RepoAccess, approver: Approver) -> None:
     _lock(access, approver.protection)
     lock(approver)
     Approver.objects.filter(pk=approver.pk).delete()
-    record(Kind.APPROVER_REMOVED, actor=access.user, about=approver, data=_approver_data(approver))
+    change = Change(Kind.APPROVER_REMOVED, access.user, approver, _approver_data(approver))
+    _record_rules(change, access, approver.protection.branch)
+
+
+def _record_rules(change: Change, access: RepoAccess, *patterns: str) -> None:
+    """Record a change of the rules of these branches, and the auto-merges that it ends."""
+    record_all([change, *auto_merges().end_under(access.repo, patterns, access.user)])
 
 
 def _lock(access: RepoAccess, protection: Protection) -> None:

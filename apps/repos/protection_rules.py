@@ -20,7 +20,7 @@ from apps.repos.contexts import CONTEXT, CONTEXT_MAX, context_problem
 from apps.repos.models import NAMES_MAX, REQUIRED_MAX, Protection
 
 MISSING = "missing"
-"""The state of a required status that nobody has reported whose statuses count."""
+"""The state of a required status without a report that counts."""
 ASKS_FOR_APPROVALS = Q(required_approvals__gt=0)
 """Protections that require approvals, as a condition for lists."""
 Fields = dict[str, "serializers.Field[Any, Any, Any, Any]"]

@@ -46,8 +46,8 @@ def purge_deleted(on_done: OnDone) -> bool:
 
 
 def purge(deletion: Deletion) -> None:
-    """Remove the team and the repositories of a deletion, and then its row. A team's repositories
-    that were deleted before it go too. `OSError`, `DatabaseError`.
+    """Remove the team, the repositories and the accounts of a deletion, and then its row. A team's
+    repositories that were deleted before it go too. `OSError`, `DatabaseError`.
     """
     if not Deletion.objects.filter(pk=deletion.pk).update(is_purging=True):
         return  # it was restored
@@ -58,10 +58,14 @@ def purge(deletion: Deletion) -> None:
         remove_referring(Team, [team.pk])
         team.delete()
     purge_repos(Repo.objects.filter(deletion=deletion))
-    for user in User.objects.filter(deletion=deletion):
+    users = User.objects.filter(deletion=deletion)
+    for user in users.exclude(username__startswith=PLACEHOLDER).order_by("pk"):
         purge_user(user)
-        return  # the rest of its row refers to the deletion
-    deletion.delete()
+    first = users.order_by("pk").first()
+    if first is None:
+        deletion.delete()
+    else:  # the rest of its row refers to the deletion
+        Deletion.objects.filter(pk=deletion.pk).update(path=first.path, purge_at=None)
 
 
 def purge_repos(repos: RepoQuerySet) -> None:
@@ -85,17 +89,15 @@ def purge_user(user: User) -> None:
     placeholder = f"{PLACEHOLDER}{user.pk}"
     rename_person(user.username, placeholder)
     rename_reporter(user.username, placeholder)
-    with transaction.atomic():
-        Deletion.objects.filter(users=user).update(path=f"users/{placeholder}", purge_at=None)
-        user.uuid, user.username, user.display_name, user.email = uuid4(), placeholder, "", ""
-        user.is_staff = user.is_superuser = user.wants_mail = False
-        user.last_login, user.last_seen_at, user.theme = None, None, Theme.SYSTEM.value
-        user.set_unusable_password()
-        user.save()
+    user.uuid, user.username, user.display_name, user.email = uuid4(), placeholder, "", ""
+    user.is_staff = user.is_superuser = user.wants_mail = False
+    user.last_login, user.last_seen_at, user.theme = None, None, Theme.SYSTEM.value
+    user.set_unusable_password()
+    user.save()
 
 
 def rename_reporter(name: str, placeholder: str) -> None:
-    """Replace a username in protections. A list without it might become empty, and trust all."""
+    """Replace a username in protections. An empty list would trust everybody with write access."""
     for row in Protection.objects.exclude(status_reporters=[]).iterator():
         if name in row.status_reporters:
             names = [placeholder if one == name else one for one in row.status_reporters]

@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
+from apps.accounts.rules import check_no_bot
 from apps.core.access import Level
 from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import Invalid
@@ -185,6 +186,12 @@ def names_branches(pattern: str) -> bool:
 
 
 def check_may_approve(repo: Repo, user: User) -> None:
+    """422 unless the user is a person, active, and may read the repository."""
+    check_no_bot(user, "username")
+    check_may_report(repo, user)
+
+
+def check_may_report(repo: Repo, user: User) -> None:
     """422 unless the user is active and may read the repository."""
     if not user.is_active:
         raise Invalid("validation_failed", f"username: {user.username} has been deactivated.")
@@ -196,7 +203,7 @@ def check_may_approve(repo: Repo, user: User) -> None:
 def reporters_named(repo: Repo, names: Sequence[str], present: Collection[str]) -> list[str]:
     """The usernames, as their owners write them, of people who may report statuses that count.
 
-    422 `user_not_found`, and for people who are not among the present ones as `check_may_approve`.
+    422 `user_not_found`, and for people who are not among the present ones as `check_may_report`.
     """
     people = User.objects.filter(username_key__in=[name.lower() for name in names])
     by_key = {person.username_key: person for person in people}
@@ -205,13 +212,14 @@ def reporters_named(repo: Repo, names: Sequence[str], present: Collection[str]) 
         if person is None:
             raise Invalid("user_not_found", f"There is no user {quoted(name)}.")
         if person.username not in present:
-            check_may_approve(repo, person)
+            check_may_report(repo, person)
     return [*dict.fromkeys(by_key[name.lower()].username for name in names)]
 
 
 @dataclass(frozen=True)
 class Collaborators:
     """The ids of active people who may write to a repository or read it, at most `most` of each.
+    Bots are among the readers, as they may open pulls, but not among the writers.
 
     Each property takes one query. The repository has its owner loaded.
     """
@@ -227,7 +235,7 @@ class Collaborators:
 
     @cached_property
     def writers(self) -> frozenset[int]:
-        return self._with_roles(WRITERS)
+        return self._with_roles(WRITERS, of_bots=False)
 
     @cached_property
     def readers(self) -> frozenset[int]:
@@ -238,12 +246,14 @@ class Collaborators:
         people = User.objects.filter(is_active=True).values_list("pk", flat=True)
         return frozenset(people[: self.most])
 
-    def _with_roles(self, roles: list[Role]) -> frozenset[int]:
+    def _with_roles(self, roles: list[Role], *, of_bots: bool = True) -> frozenset[int]:
         """The team's members with these roles, or the person who owns the repository, and staff."""
         active = User.objects.filter(is_active=True)
         own: QuerySet[Any, Any]
         if (team := self.repo.owner_team_id) is not None:
             members = Member.objects.filter(team=team, role__in=roles, user__is_active=True)
+            if not of_bots:
+                members = members.filter(user__is_bot=False)
             own = members.values_list("user_id")
         else:
             own = active.filter(repos=self.repo).values_list("pk")
@@ -264,6 +274,7 @@ def could_approve(protection: Protection, collaborators: Collaborators) -> froze
         approver.user_id
         for approver in named
         if approver.user.is_active
+        and not approver.user.is_bot
         and level_on(Principal(approver.user), repo, approver.role) >= Level.READ
     )
 

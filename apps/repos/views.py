@@ -86,7 +86,7 @@ class RepoViewSet(OwnerScoped, RepoScoped):
         request=CreateRepo,
         response=RepoRecord,
         status=201,
-        errors=("slug_taken",),
+        errors=("person_required", "slug_taken"),
     )
     def create(self) -> dict[str, Any]:
         """Create a repository."""
@@ -326,7 +326,13 @@ class ForksOfRepoViewSet(RepoScoped):
         response=ForkRecord,
         status=201,
         query=ForkQuery,
-        errors=("fork_exists", "quota_reached", "role_required", "team_inactive"),
+        errors=(
+            "fork_exists",
+            "person_required",
+            "quota_reached",
+            "role_required",
+            "team_inactive",
+        ),
     )
     def create(self) -> dict[str, Any]:
         """Fork a repository. The copy is made later: poll `/forks/{fork_uuid}`."""

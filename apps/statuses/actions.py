@@ -11,11 +11,12 @@ from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
 from apps.events.record import Change, Keys, Recorded, Target, record_all
 from apps.repos.access import RepoAccess
+from apps.repos.auto_merge import auto_merges
 from apps.repos.queries import pulls_of_code
 from apps.statuses import rules
 from apps.statuses.models import CommitChecks, CommitStatus, StatusState
 
-MOST_OF_CONTEXT = 100
+STATUSES_PER_CONTEXT = 100
 """Number of statuses that are kept for each context of a commit. Older ones are deleted."""
 
 
@@ -45,7 +46,8 @@ def create_status(
     description: str = "",
     target_url: str = "",
 ) -> CommitStatus:
-    """Report a status of a commit; requires write access. Locks no repository.
+    """Report a status of a commit; requires write access. Locks no repository, and of the pulls
+    with this head only those with an auto-merge.
 
     An event `status-created` for each active pull with this head, or one of the repository. Errors:
     404 for a commit that is not stored, 409 `repo_archived`, 503 if git fails.
@@ -73,23 +75,25 @@ def _add(access: RepoAccess, status: CommitStatus) -> CommitStatus:
     # A concurrent report of the same commit waits for this lock, and then reads this status.
     lock(checks)
     status.save(force_insert=True)
-    _forget_oldest(status)
+    _delete_oldest(status)
     rows = CommitStatus.objects.of_commit(status.repo, status.sha)
-    checks.state = rules.combined(rows.latest_by("context").values_list("state", flat=True))
+    latest = rows.latest_by("context")
+    checks.state = rules.combined(latest.values_list("state", flat=True).distinct())
     checks.save(update_fields=["state"])
-    record_all([_event(access, status, about) for about in _subjects(status)])
+    pulls = pulls_of_code().active_with_head(status.repo, status.sha)
+    auto_merges().wake(pulls)
+    record_all([_event(access, status, about) for about in _subjects(status, pulls)])
     return status
 
 
-def _forget_oldest(status: CommitStatus) -> None:
+def _delete_oldest(status: CommitStatus) -> None:
     rows = CommitStatus.objects.of_commit(status.repo, status.sha).filter(context=status.context)
     ids = rows.order_by("-id").values_list("pk", flat=True)
-    for oldest in ids[MOST_OF_CONTEXT : MOST_OF_CONTEXT + 1]:
+    for oldest in ids[STATUSES_PER_CONTEXT : STATUSES_PER_CONTEXT + 1]:
         rows.filter(pk__lte=oldest).delete()
 
 
-def _subjects(status: CommitStatus) -> Sequence[Recorded]:
-    pulls = pulls_of_code().active_with_head(status.repo, status.sha)
+def _subjects(status: CommitStatus, pulls: Sequence[Recorded]) -> Sequence[Recorded]:
     return [StatusOfPull(status, pull) for pull in pulls] or [status]
 
 

@@ -56,6 +56,7 @@ class StatusRecord(RecordSerializer):
     target_url = serializers.CharField(allow_null=True)
     created_by_uuid = serializers.UUIDField()
     created_by_username = serializers.CharField()
+    created_by_is_bot = serializers.BooleanField()
     created_at = TimestampField()
 
 
@@ -84,5 +85,6 @@ def status_record(status: CommitStatus) -> dict[str, Any]:
         "target_url": status.target_url or None,
         "created_by_uuid": status.created_by.uuid,
         "created_by_username": status.created_by.username,
+        "created_by_is_bot": status.created_by.is_bot,
         "created_at": status.created_at,
     }

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Sequence
+
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from apps.accounts.models import Deletion, User
+from apps.accounts.actions import create_token, delete_token, revoke_token, rotate_token
+from apps.accounts.models import ApiToken, Deletion, User
 from apps.accounts.principal import Principal
-from apps.accounts.rules import check_confirmed
+from apps.accounts.rules import (
+    check_confirmed,
+    check_display_name,
+    check_no_bot,
+    check_username,
+)
 from apps.core.access import Level, Permission
 from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
+from apps.events import wake
 from apps.events.kinds import Kind, PingKind
-from apps.events.record import Deleted, Keys, record
+from apps.events.record import Change, Deleted, Keys, record, record_all
 from apps.teams import rules
-from apps.teams.access import TeamAccess
+from apps.teams.access import TeamAccess, access_to_team
 from apps.teams.models import FormerTeamSlug, Member, Role, Team, reserved_since
 
 PUBLIC = ("name", "slug", "is_active")
@@ -25,8 +35,11 @@ PUBLIC = ("name", "slug", "is_active")
 
 @final_transaction
 def create_team(*, principal: Principal, name: str, slug: str) -> Team:
-    """Create a team, with its creator as its first owner. 401, 409 `slug_taken`."""
+    """Create a team, with its creator as its first owner. 401, 403 `person_required` for a bot, 409
+    `slug_taken`.
+    """
     principal.check_permission(Permission.ADMIN)
+    principal.check_person()
     team = Team(name=name, slug=slug)
     _save(team)
     _take_slug(team)
@@ -71,8 +84,8 @@ def delete_team(*, access: TeamAccess, confirm: str) -> Deletion:
     """Delete a team and its repositories, for its owners; `confirm` is its slug.
 
     All of it is gone for everybody at once, and can be restored until the deletion's `purge_at`.
-    The slug stays reserved until then. Locks the team, then its repositories. Errors: 401, 403,
-    404, 422.
+    The slug stays reserved until then. The bots of the team go and come back with it. Locks the
+    team, its repositories, then the bots. Errors: 401, 403, 404, 422.
     """
     access.require_change(Level.OWNER)
     team = access.team
@@ -80,6 +93,7 @@ def delete_team(*, access: TeamAccess, confirm: str) -> Deletion:
     lock(team)
     deletion = Deletion.begin(team.path, access.user)
     team.repos.all().hide(deletion)
+    _hide_bots(team, deletion)
     team.deletion = deletion
     team.save(update_fields=["deletion"])
     about, data = Deleted(team, Keys(site=True)), deletion.event_data()
@@ -92,13 +106,14 @@ def add_member(*, access: TeamAccess, user: User, role: str) -> Member:
     """Add a member with a role. Locks the team, then the person.
 
     Errors: 403 `role_required` if the caller may not give this role, 403 `team_inactive`, 409
-    `member_exists`, 422 for an inactive account.
+    `member_exists`, 422 for an inactive account and for a bot, which has one team.
     """
     access.require_change(Level.ADMIN)
     _lock(access)
     lock(user)  # nobody joins a team while they are off-boarded
     if not user.is_active:
         raise Invalid("validation_failed", f"username: {user.username} has been deactivated.")
+    check_no_bot(user, "username")
     rules.check_may_set(access, role)
     try:
         with transaction.atomic():
@@ -116,7 +131,7 @@ def add_member(*, access: TeamAccess, user: User, role: str) -> Member:
 def update_member(*, access: TeamAccess, member: Member, role: str | None = None) -> None:
     """Change a member's role; None changes nothing. Locks team and member.
 
-    Errors: 403 as in `add_member`, 409 `last_owner`.
+    Errors: 403 as in `add_member`, 409 `last_owner`, 422 for a bot that would be an owner.
     """
     access.require_change(Level.ADMIN)
     _lock(access, member)
@@ -124,6 +139,8 @@ def update_member(*, access: TeamAccess, member: Member, role: str | None = None
     rules.check_may_set(access, member.role, role)
     if member.role == role:
         return
+    if role == Role.OWNER:
+        check_no_bot(member.user, "role")
     rules.check_not_last_owner(member)
     before, member.role = member.role, role
     member.save(update_fields=["role"])
@@ -135,7 +152,8 @@ def update_member(*, access: TeamAccess, member: Member, role: str | None = None
 def remove_member(*, access: TeamAccess, member: Member) -> None:
     """Remove a member. Members may remove themselves, even from an inactive team.
 
-    Locks the team, then the member. Errors: 403 as in `add_member`, 409 `last_owner`.
+    Locks the team, then the member. Errors: 403 as in `add_member`, 409 `last_owner`, 409
+    `invalid_transition` for a bot, which would be left without a team.
     """
     leaving = member.user_id == access.user.pk
     access.require_change(Level.NONE if leaving else Level.ADMIN, Permission.ADMIN)
@@ -143,9 +161,144 @@ def remove_member(*, access: TeamAccess, member: Member) -> None:
     if not leaving:
         rules.check_may_set(access, member.role)
     rules.check_not_last_owner(member)
+    if member.user.is_bot:
+        text = f"{member.user} is a bot of this team. Delete the bot instead."
+        raise Conflict("invalid_transition", text)
     data = _member_data(member)
     Member.objects.filter(pk=member.pk).delete()
     record(Kind.MEMBER_REMOVED, actor=access.user, about=member, data=data)
+
+
+@final_transaction
+def create_bot(
+    *, access: TeamAccess, username: str, display_name: str = "", role: str = Role.MEMBER
+) -> Member:
+    """Create a bot of a team, for its owners; return its membership. Locks the team.
+
+    A bot is an account without password and address. Errors: 403, 409 `bot_limit`, 409
+    `slug_taken`, 422 for an invalid name and for the role of an owner.
+    """
+    access.require_change(Level.OWNER, Permission.ADMIN)
+    _lock(access)
+    rules.check_may_set(access, role)
+    rules.check_bot_role(role)
+    rules.check_bot_limit(access.team)
+    check_username(username)
+    check_display_name(display_name)
+    bot = User(username=username, display_name=display_name, is_bot=True)
+    bot.set_unusable_password()
+    try:
+        with transaction.atomic():
+            bot.save()
+    except IntegrityError:
+        raise Conflict("slug_taken", f'The username "{bot}" is taken.') from None
+    member = Member.objects.create(team=access.team, user=bot, role=role, added_by=access.user)
+    record(Kind.USER_JOINED, actor=access.user, about=bot)
+    record(Kind.MEMBER_ADDED, actor=access.user, about=member, data=_member_data(member))
+    return member
+
+
+@transaction.atomic
+def update_bot(*, access: TeamAccess, bot: Member, display_name: str | None = None) -> None:
+    """Change the display name of a bot, for the owners of its team; None changes nothing.
+
+    Locks the team, the member, then the bot. Errors: 403, 404, 422.
+    """
+    access.require_change(Level.OWNER, Permission.ADMIN)
+    _lock_bot(access, bot)
+    changes = ChangeReport(bot.user, "display_name")
+    changed = set_changed(bot.user, given(display_name=display_name))
+    if not changed:
+        return
+    check_display_name(bot.user.display_name)
+    bot.user.save(update_fields=changed)
+    record(Kind.USER_UPDATED, actor=access.user, about=bot.user, data=changes.data(changed))
+
+
+@transaction.atomic
+def delete_bot(*, access: TeamAccess, bot: Member) -> None:
+    """Close the account of a bot for good, for the owners of its team, also of an inactive team.
+
+    Its tokens are revoked, its streams and pushes end, and it leaves the team. Its texts stay under
+    its name, which nobody else can take. Locks the team, the member, then the bot. 403, 404.
+    """
+    access.require_change(Level.OWNER, Permission.ADMIN)
+    _lock_bot(access, bot, even_inactive=True)
+    user, actor = bot.user, access.user
+    tokens = [*user.tokens.filter(revoked_at=None).order_by("pk")]
+    user.tokens.filter(revoked_at=None).update(revoked_at=timezone.now())
+    user.is_active = False
+    user.save(update_fields=["is_active"])
+    removal = Change(Kind.MEMBER_REMOVED, actor, bot, _member_data(bot))
+    Member.objects.filter(pk=bot.pk).delete()
+    revoked = (Change(Kind.TOKEN_REVOKED, actor, token, {"name": token.name}) for token in tokens)
+    record_all([*revoked, removal, Change(Kind.USER_DEACTIVATED, actor, user)])
+
+
+@final_transaction
+def create_bot_token(
+    *,
+    access: TeamAccess,
+    bot: Member,
+    name: str,
+    expires_at: dt.datetime | None = None,
+    permission: str = Permission.ADMIN,
+    repo_paths: Sequence[str] | None = None,
+) -> tuple[ApiToken, str]:
+    """Create a token of a bot, as `create_token` of accounts does. The team is locked, to the
+    effect that somebody who stops being an owner meanwhile creates none.
+    """
+    access.require_change(Level.OWNER, Permission.ADMIN)
+    _lock_bot(access, bot)
+    return create_token(
+        principal=access.principal,
+        owner=bot.user,
+        name=name,
+        expires_at=expires_at,
+        permission=permission,
+        repo_paths=repo_paths,
+    )
+
+
+@transaction.atomic
+def rotate_bot_token(
+    *, access: TeamAccess, bot: Member, token: ApiToken, keep_old: dt.timedelta = dt.timedelta()
+) -> str:
+    """Give a token of a bot a new text, as `rotate_token` of accounts does. Locks the team."""
+    access.require_change(Level.OWNER, Permission.ADMIN)
+    _lock_bot(access, bot)
+    return rotate_token(principal=access.principal, token=token, keep_old=keep_old)
+
+
+@transaction.atomic
+def delete_bot_token(*, access: TeamAccess, bot: Member, token: ApiToken) -> None:
+    """Delete a token of a bot, also in an inactive team. Locks the team."""
+    access.require_change(Level.OWNER, Permission.ADMIN)
+    _lock_bot(access, bot, even_inactive=True)
+    delete_token(principal=access.principal, token=token)
+
+
+@transaction.atomic
+def revoke_bot_token(*, access: TeamAccess, bot: Member, token: ApiToken) -> None:
+    """Revoke a token of a bot for good, also in an inactive team. Locks the team."""
+    access.require_change(Level.OWNER, Permission.ADMIN)
+    _lock_bot(access, bot, even_inactive=True)
+    revoke_token(principal=access.principal, token=token)
+
+
+def _lock_bot(access: TeamAccess, bot: Member, *, even_inactive: bool = False) -> None:
+    _lock(access, bot, even_inactive=even_inactive)
+    access_to_team(access.principal, access.team).require(Level.OWNER)
+    lock(bot.user)
+
+
+def _hide_bots(team: Team, deletion: Deletion) -> None:
+    """Close the accounts of a team's bots with the team. The caller has locked the team."""
+    bots = User.objects.filter(is_bot=True, deletion=None, memberships__team=team)
+    pks = [*bots.values_list("pk", flat=True)]
+    User.objects.filter(pk__in=pks).update(deletion=deletion, is_active=False)
+    for pk in pks:
+        wake.notify_on_commit(pk)
 
 
 def _lock(access: TeamAccess, member: Member | None = None, *, even_inactive: bool = False) -> None:

@@ -31,6 +31,8 @@ RESERVED_FOR = dt.timedelta(days=90)
 """How long a former slug is reserved for its team."""
 MOST_RESERVED = 10
 """Most slugs reserved for one team. It cannot give up another, so that no team hoards names."""
+MOST_BOTS = 20
+"""Most bots of one team."""
 LEVEL_OF = {
     Role.OWNER: Level.OWNER,
     Role.ADMIN: Level.ADMIN,

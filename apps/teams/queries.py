@@ -30,14 +30,23 @@ def list_members(team: Team) -> QuerySet[Member]:
     return members.order_by("created_at", "id")
 
 
-def suggest_users(principal: Principal, *, name: str, email: str) -> list[User]:
+def list_bots(team: Team) -> QuerySet[Member]:
+    """The memberships of a team's bots, oldest first, with `added_by`."""
+    return list_members(team).filter(user__is_bot=True)
+
+
+def suggest_users(
+    principal: Principal, *, name: str, email: str, people_only: bool = False
+) -> list[User]:
     """Active people whose username or display name begins with `name`, or whose address is `email`.
 
-    At most 10. Anonymous callers get at most 5, need at least 2 letters, and cannot search by
-    address.
+    Bots too, unless `people_only`. At most 10. Anonymous callers get at most 5, need at least 2
+    letters, and cannot search by address.
     """
     size, least = (10, 1) if principal.is_signed_in else (5, 2)
     people = User.objects.filter(is_active=True)
+    if people_only:
+        people = people.filter(is_bot=False)
     users: list[User] = []
     if email and principal.is_signed_in:
         users += people.filter(email_key=email.lower())

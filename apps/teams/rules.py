@@ -5,9 +5,17 @@ from __future__ import annotations
 import math
 
 from apps.core.access import Level
-from apps.core.errors import Conflict, TooMany
+from apps.core.errors import Conflict, Invalid, TooMany
 from apps.teams.access import TeamAccess, access_to_team
-from apps.teams.models import MOST_RESERVED, RESERVED_FOR, Member, Role, Team, reserved_since
+from apps.teams.models import (
+    MOST_BOTS,
+    MOST_RESERVED,
+    RESERVED_FOR,
+    Member,
+    Role,
+    Team,
+    reserved_since,
+)
 
 OWNERS_ONLY = frozenset({Role.ADMIN, Role.OWNER})
 
@@ -36,6 +44,18 @@ def check_not_last_owner(member: Member) -> None:
     owners = Member.objects.filter(team=member.team_id, role=Role.OWNER).exclude(pk=member.pk)
     if not owners.exists():
         raise Conflict("last_owner", "A team needs an owner. Make somebody else an owner first.")
+
+
+def check_bot_role(role: str) -> None:
+    """422 for the role of an owner, which no bot has."""
+    if role == Role.OWNER:
+        raise Invalid("validation_failed", "role: A bot cannot be an owner.")
+
+
+def check_bot_limit(team: Team) -> None:
+    """409 `bot_limit` if the team has `MOST_BOTS` bots. The caller holds the team's lock."""
+    if len(team.members.filter(user__is_bot=True)[:MOST_BOTS]) == MOST_BOTS:
+        raise Conflict("bot_limit", f"{team} has {MOST_BOTS} bots, the most allowed. Delete one.")
 
 
 def check_may_give_up_slug(team: Team) -> None:

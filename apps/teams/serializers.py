@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.accounts.models import User
+from apps.accounts.serializers import UpdateSelf
 from apps.core.serializers import (
     NameField,
     RecordSerializer,
@@ -17,8 +18,17 @@ from apps.core.serializers import (
     StrictChoiceField,
     TimestampField,
 )
-from apps.core.slugs import TEAM_SLUG, TEAM_SLUG_MAX, team_slug_problem
+from apps.core.slugs import (
+    TEAM_SLUG,
+    TEAM_SLUG_MAX,
+    USERNAME,
+    USERNAME_MAX,
+    team_slug_problem,
+    username_problem,
+)
 from apps.teams.models import Member, Role, Team
+
+BOT_ROLES = [str(role) for role in Role if role is not Role.OWNER]
 
 
 class CreateTeam(RequestSerializer):
@@ -41,6 +51,28 @@ class UpdateMember(RequestSerializer):
     role = StrictChoiceField(Role)
 
 
+class CreateBot(UpdateSelf):
+    username = RuleCharField(
+        problem=username_problem, max_length=USERNAME_MAX, pattern=USERNAME.pattern
+    )
+    role = StrictChoiceField(BOT_ROLES, required=False)
+
+
+class UpdateBot(UpdateSelf):
+    """The same for a bot."""
+
+
+class BotRecord(RecordSerializer):
+    uuid = serializers.UUIDField()
+    username = serializers.CharField()
+    display_name = serializers.CharField()
+    role = serializers.ChoiceField(BOT_ROLES)
+    is_active = serializers.BooleanField()
+    created_at = TimestampField()
+    created_by_username = serializers.CharField(allow_null=True)
+    web_url = serializers.CharField()
+
+
 class TeamRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     name = serializers.CharField()
@@ -61,6 +93,7 @@ class MemberRecord(RecordSerializer):
     display_name = serializers.CharField()
     role = serializers.ChoiceField([str(role) for role in Role])
     is_active = serializers.BooleanField()
+    is_bot = serializers.BooleanField()
     created_at = TimestampField()
     added_by_username = serializers.CharField(allow_null=True)
 
@@ -69,6 +102,7 @@ class SuggestedUser(RecordSerializer):
     uuid = serializers.UUIDField()
     username = serializers.CharField()
     display_name = serializers.CharField()
+    is_bot = serializers.BooleanField()
     is_member = serializers.BooleanField(help_text="Whether the person is in the team `team_slug`.")
 
 
@@ -96,8 +130,24 @@ def member_record(member: Member) -> dict[str, Any]:
         "display_name": member.user.display_name,
         "role": member.role,
         "is_active": member.user.is_active,
+        "is_bot": member.user.is_bot,
         "created_at": member.created_at,
         "added_by_username": member.added_by.username if member.added_by else None,
+    }
+
+
+def bot_record(member: Member, base: str) -> dict[str, Any]:
+    """The record of a bot, from its membership, whose `user` and `added_by` are loaded."""
+    bot = member.user
+    return {
+        "uuid": bot.uuid,
+        "username": bot.username,
+        "display_name": bot.display_name,
+        "role": member.role,
+        "is_active": bot.is_active,
+        "created_at": bot.created_at,
+        "created_by_username": member.added_by.username if member.added_by else None,
+        "web_url": f"{base}/{bot.path}",
     }
 
 
@@ -106,5 +156,6 @@ def suggested_user(user: User, is_member: bool) -> dict[str, Any]:
         "uuid": user.uuid,
         "username": user.username,
         "display_name": user.display_name,
+        "is_bot": user.is_bot,
         "is_member": is_member,
     }

@@ -1,4 +1,4 @@
-"""The resources `/teams`, `…/members`, `…/activity` and `/suggest-users`."""
+"""The resources `/teams`, `…/members`, `…/bots`, `…/activity` and `/suggest-users`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,20 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.models import ApiToken
 from apps.accounts.principal import Principal
+from apps.accounts.queries import list_tokens
 from apps.accounts.rules import named_user
-from apps.accounts.serializers import ConfirmQuery, DeletionRecord, deletion_record
-from apps.accounts.views import OfUser
+from apps.accounts.serializers import (
+    ConfirmQuery,
+    CreateBotToken,
+    DeletionRecord,
+    NewTokenRecord,
+    RotateToken,
+    TokenRecord,
+    deletion_record,
+)
+from apps.accounts.views import OfUser, token_records
 from apps.core.access import Level, Permission
 from apps.core.availability import TEAM_SLUGS, Availability, SlugQuery
 from apps.core.filters import SearchFilter, StrictFilterSet
@@ -27,13 +37,17 @@ from apps.teams.models import Member, Team
 from apps.teams.rules import check_may_set
 from apps.teams.serializers import (
     AddMember,
+    BotRecord,
+    CreateBot,
     CreateTeam,
     MemberRecord,
     SuggestedUsers,
     TeamOfUserRecord,
     TeamRecord,
+    UpdateBot,
     UpdateMember,
     UpdateTeam,
+    bot_record,
     member_record,
     suggested_user,
     team_record,
@@ -49,6 +63,7 @@ class SuggestQuery(QuerySerializer):
         required=False,
         help_text="The beginning of a username or display name; 2 letters or more without a token.",
     )
+    people_only = FlagParameter(help_text="Leave bots out.")
     email = TextParameter(
         required=False, help_text="A whole address, ignoring case; only with a token."
     )
@@ -104,7 +119,7 @@ class TeamViewSet(TeamScoped):
         request=CreateTeam,
         response=TeamRecord,
         status=201,
-        errors=("slug_taken",),
+        errors=("person_required", "slug_taken"),
     )
     def create(self) -> dict[str, Any]:
         """Create a team. The caller becomes its owner."""
@@ -216,10 +231,130 @@ class MemberViewSet(TeamScoped):
         actions.update_member(access=self.access, member=self.member, **self.validated_data)
         return member_record(self.member)
 
-    @operation(Level.ADMIN, status=204, errors=("last_owner",))
+    @operation(Level.ADMIN, status=204, errors=("invalid_transition", "last_owner"))
     def destroy(self) -> None:
         """Remove a member, or leave the team."""
         actions.remove_member(access=self.access, member=self.member)
+
+
+class OfBot(TeamScoped):
+    """A bot of a team, and the resources below it."""
+
+    schema_tags = ["teams"]
+    bot: Member
+
+    def load_objects(self) -> None:
+        if "username" in self.kwargs:
+            bots, key = queries.list_bots(self.team), self.kwargs["username"]
+            self.bot = get_or_missing(bots, "bot", self.team.slug, user__username_key=key)
+            self.bot.team = self.team
+
+
+class BotViewSet(OfBot):
+    """/teams/{team_slug}/bots"""
+
+    lookup_url_kwarg = "username"
+    lookup_value_converter = "username"
+
+    @operation(Level.READ, response=BotRecord)
+    def list(self) -> Response:
+        """List the team's bots, oldest first."""
+        return self.page_of(queries.list_bots(self.team), self.record)
+
+    @operation(
+        Level.OWNER,
+        request=CreateBot,
+        response=BotRecord,
+        status=201,
+        errors=("bot_limit", "slug_taken"),
+    )
+    def create(self) -> dict[str, Any]:
+        """Create a bot: an account of the team for a program, without password and address."""
+        return self.record(actions.create_bot(access=self.access, **self.validated_data))
+
+    @operation(Level.READ, response=BotRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read a bot."""
+        return self.record(self.bot)
+
+    @operation(Level.OWNER, request=UpdateBot, response=BotRecord)
+    def update(self) -> dict[str, Any]:
+        """Change a bot's display name. Its role is changed as that of a member."""
+        actions.update_bot(access=self.access, bot=self.bot, **self.validated_data)
+        return self.record(self.bot)
+
+    @operation(Level.OWNER, status=204, even_inactive=True)
+    def destroy(self) -> None:
+        """Close a bot's account for good, also in an inactive team.
+
+        Its tokens are revoked, its live streams and pushes end, and it leaves the team. Its texts
+        stay under its name, which nobody else can take.
+        """
+        actions.delete_bot(access=self.access, bot=self.bot)
+
+    def record(self, bot: Member) -> dict[str, Any]:
+        return bot_record(bot, self.base_url)
+
+
+class BotTokenViewSet(OfBot):
+    """/teams/{team_slug}/bots/{username}/api-tokens"""
+
+    schema_tags = ["api-tokens"]
+    queryset = ApiToken.objects.all()
+    lookup_url_kwarg = "uuid"
+    lookup_value_converter = "uid"
+    token: ApiToken
+
+    def load_objects(self) -> None:
+        super().load_objects()
+        if "uuid" in self.kwargs:
+            tokens = list_tokens(self.bot.user)
+            self.token = get_or_missing(tokens, "API token", uuid=self.kwargs["uuid"])
+
+    @operation(Level.OWNER, response=TokenRecord)
+    def list(self) -> Response:
+        """List the API tokens of a bot, newest first, without their text."""
+        tokens = self.paginate(list_tokens(self.bot.user))
+        return self.get_paginated_response(token_records(tokens, self.principal))
+
+    @operation(
+        Level.OWNER,
+        request=CreateBotToken,
+        response=NewTokenRecord,
+        status=201,
+    )
+    def create(self) -> dict[str, Any]:
+        """Create an API token of a bot. Only this answer contains its text."""
+        token, text = actions.create_bot_token(
+            access=self.access, bot=self.bot, **self.validated_data
+        )
+        return self.record(token, text)
+
+    @operation(Level.OWNER, status=204, even_inactive=True)
+    def destroy(self) -> None:
+        """Delete an API token of a bot, also in an inactive team."""
+        actions.delete_bot_token(access=self.access, bot=self.bot, token=self.token)
+
+    @action(detail=True, methods=["put"])
+    @operation(
+        Level.OWNER,
+        request=RotateToken,
+        response=NewTokenRecord,
+        errors=("invalid_transition",),
+    )
+    def rotate(self) -> dict[str, Any]:
+        """Give an API token of a bot a new text, which only this answer contains.
+
+        The old text is valid for `keep_old` more. Everything else stays as it is.
+        """
+        text = actions.rotate_bot_token(
+            access=self.access, bot=self.bot, token=self.token, **self.validated_data
+        )
+        return self.record(self.token, text)
+
+    def record(self, token: ApiToken, text: str) -> dict[str, Any]:
+        [record] = token_records([token], self.principal)
+        return {**record, "token": text}
 
 
 class CheckTeamSlugViewSet(ApiViewSet):
@@ -253,7 +388,10 @@ class SuggestUsersViewSet(ApiViewSet):
         if self.principal.is_signed_in and query.get("team_slug"):
             team = open_team(self.principal, query["team_slug"].lower()).team
         users = queries.suggest_users(
-            self.principal, name=query.get("name", "").strip(), email=query.get("email", "")
+            self.principal,
+            name=query.get("name", "").strip(),
+            email=query.get("email", ""),
+            people_only=query["people_only"],
         )
         members = team.members.filter(user__in=users).values_list("user", flat=True) if team else ()
         member_ids = {*members}

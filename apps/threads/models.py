@@ -79,7 +79,11 @@ INDEXES = [
     Index(fields=["repo", *ACTIVITY], name="pull_activity", condition=OF_PULL),
 ]
 
-CREATOR = {"created_by_uuid": "created_by__uuid", "created_by_username": "created_by__username"}
+CREATOR = {
+    "created_by_uuid": "created_by__uuid",
+    "created_by_username": "created_by__username",
+    "created_by_is_bot": "created_by__is_bot",
+}
 THREAD_ROW = {
     name: CREATOR.get(name, name)
     for name in (

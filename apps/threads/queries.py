@@ -146,6 +146,7 @@ def version_records(
     editor = {
         "edited_by_uuid": F("edited_by__uuid"),
         "edited_by_username": F("edited_by__username"),
+        "edited_by_is_bot": F("edited_by__is_bot"),
     }
     return versions.values(*columns, **editor, **further)
 
@@ -174,6 +175,7 @@ class Participants:
             "user_uuid": author.uuid,
             "username": author.username,
             "display_name": author.display_name,
+            "is_bot": author.is_bot,
             "is_author": True,
             "reply_count": replies["reply_count"],
             "first_at": thread.created_at,
@@ -187,6 +189,7 @@ class Participants:
                 user_uuid=F("created_by__uuid"),
                 username=F("created_by__username"),
                 display_name=F("created_by__display_name"),
+                is_bot=F("created_by__is_bot"),
                 is_author=Value(False),
             )
             .annotate(

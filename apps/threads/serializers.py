@@ -29,6 +29,7 @@ from apps.repos.access import RepoAccess
 from apps.repos.models import Repo, RepoPath
 from apps.threads import queries, references, rules
 from apps.threads.models import (
+    CREATOR,
     REPLY_ROW,
     THREAD_ROW,
     Priority,
@@ -145,6 +146,7 @@ class ReplyRecord(RecordSerializer):
     links = LinkRecord(many=True)
     created_by_uuid = serializers.UUIDField(allow_null=True)
     created_by_username = serializers.CharField(allow_null=True)
+    created_by_is_bot = serializers.BooleanField(allow_null=True)
     deleted_at = TimestampField(allow_null=True)
     uuid = serializers.UUIDField(required=False)
     thread_number = serializers.IntegerField(required=False)
@@ -166,6 +168,7 @@ class ThreadRecord(RecordSerializer):
     status = serializers.ChoiceField([*map(str, ThreadStatus)])
     created_by_uuid = serializers.UUIDField()
     created_by_username = serializers.CharField()
+    created_by_is_bot = serializers.BooleanField()
     reply_count = serializers.IntegerField()
     participant_count = serializers.IntegerField()
     last_activity_at = TimestampField()
@@ -191,6 +194,7 @@ class ThreadVersionRecord(RecordSerializer):
     body_html = Html()
     edited_by_uuid = serializers.UUIDField(allow_null=True)
     edited_by_username = serializers.CharField(allow_null=True)
+    edited_by_is_bot = serializers.BooleanField(allow_null=True)
     created_at = TimestampField()
 
 
@@ -203,6 +207,7 @@ class ReplyVersionRecord(RecordSerializer):
     links = LinkRecord(many=True)
     edited_by_uuid = serializers.UUIDField(allow_null=True)
     edited_by_username = serializers.CharField(allow_null=True)
+    edited_by_is_bot = serializers.BooleanField(allow_null=True)
     created_at = TimestampField()
 
 
@@ -210,6 +215,7 @@ class ParticipantRecord(RecordSerializer):
     user_uuid = serializers.UUIDField()
     username = serializers.CharField()
     display_name = serializers.CharField(allow_blank=True)
+    is_bot = serializers.BooleanField()
     is_author = serializers.BooleanField()
     reply_count = serializers.IntegerField()
     first_at = TimestampField()
@@ -247,7 +253,7 @@ def reply_record(row: Sequence[Any], thread_number: int) -> dict[str, Any]:
         return record
     for name in WHOLE_ONLY:
         del record[name]
-    return record | {"status": DELETED, "created_by_uuid": None, "created_by_username": None}
+    return record | {"status": DELETED, **dict.fromkeys(CREATOR)}
 
 
 def shown_replies(

@@ -17,9 +17,9 @@ from django.utils.html import format_html
 
 from apps.accounts import rules
 from apps.accounts.models import EMAIL_MAX, Theme, User
-from apps.accounts.serializers import CreateInvite, CreateToken, UpdateSelf
+from apps.accounts.serializers import CreateInvite, CreateToken, RotateToken, UpdateSelf
 from apps.core.changes import compare_with_page
-from apps.core.durations import parse_future
+from apps.core.durations import parse_duration, parse_future
 from apps.core.errors import ApiError, Invalid, as_api_error, is_storage_full
 from apps.core.serializers import RequestSerializer, RuleCharField
 from apps.core.slugs import USERNAME_MAX
@@ -36,7 +36,15 @@ from apps.repos.serializers import (
     UpdateRepo,
 )
 from apps.teams.models import Role
-from apps.teams.serializers import AddMember, CreateTeam, UpdateMember, UpdateTeam
+from apps.teams.serializers import (
+    BOT_ROLES,
+    AddMember,
+    CreateBot,
+    CreateTeam,
+    UpdateBot,
+    UpdateMember,
+    UpdateTeam,
+)
 from apps.web.responses import PageRequest, render_page, typed_values
 from apps.webhooks.actions import KEEP_OLD_HOURS
 from apps.webhooks.serializers import KEEP_OLD_HOURS_MAX, CreateWebhook, UpdateWebhook
@@ -223,7 +231,7 @@ class Account(EditForm):
         label="E-mail me about pings",
         required=False,
         help_text="When somebody mentions you, replies to you, asks for your review, or adds you "
-        "to a team.",
+        "to a team, and before a token of yours expires.",
     )
     current = password_field(
         "Your password",
@@ -354,12 +362,18 @@ class NewInvite(ExpiringForm):
 
 
 class NewToken(ExpiringForm):
+    """A token that reads, for named repositories and 90 days, unless the person wants more."""
+
     request_serializer = CreateToken
     ENDS = {"30 days": "In 30 days", "90 days": "In 90 days", "1y": "In a year", "": "Never"}
     PERMISSIONS = {
-        "admin": "Everything: it can do whatever you can, also delete repositories",
-        "write": "Write: also push, merge, and take part in threads, pulls and reviews",
-        "read": "Read: fetch and look at everything that you can see, change nothing",
+        "read": "Read: clone, fetch and read. It changes nothing.",
+        "write": "Write: also push, merge, and take part in threads, pulls and reviews.",
+        "admin": "Everything that you may do: also settings, members, tokens and deletions.",
+    }
+    REACHES = {
+        "listed": "Only the repositories below, and nothing else.",
+        "all": "All that you have access to, now and later.",
     }
 
     name = text_field(
@@ -368,24 +382,69 @@ class NewToken(ExpiringForm):
         autocomplete="off",
     )
     permission = forms.ChoiceField(
-        label="Permission", choices=list(PERMISSIONS.items()), required=False
+        label="Permission",
+        choices=list(PERMISSIONS.items()),
+        required=False,
+        initial="read",
+        widget=forms.RadioSelect,
+    )
+    reach = forms.ChoiceField(
+        label="Valid for",
+        choices=list(REACHES.items()),
+        required=False,
+        initial="listed",
+        widget=forms.RadioSelect,
     )
     repo_paths = forms.CharField(
         label="Repositories",
         required=False,
         widget=forms.Textarea(attrs={"rows": "3"}),
-        help_text="One path a line, such as teams/acme/api: the token is valid for these alone. "
-        "Leave it empty for everything that you may do.",
+        help_text="One path a line, such as teams/acme/api.",
     )
     expires_at = forms.ChoiceField(
-        label="Expires", choices=list(ENDS.items()), required=False, initial="90 days"
+        label="Expires",
+        choices=list(ENDS.items()),
+        required=False,
+        initial="90 days",
+        help_text="You get a ping a week before.",
     )
 
     def clean_permission(self) -> str:
-        return self.cleaned_data["permission"] or "admin"
+        return self.cleaned_data["permission"] or "read"
 
     def clean_repo_paths(self) -> list[str] | None:
         return self.cleaned_data["repo_paths"].split() or None
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a reach that contradicts the repositories."""
+        sent = super().clean()
+        reach, paths = sent.pop("reach", ""), sent.get("repo_paths")
+        if reach == "listed" and not paths:
+            self.add_error("repo_paths", "Name at least one, or let the token be valid for all.")
+        if reach == "all" and paths:
+            self.add_error("repo_paths", "The token is to be valid for all: remove these.")
+        return sent
+
+
+class RotateTokenForm(PageForm):
+    request_serializer = RotateToken
+    OVERLAPS = {
+        "0s": "At once",
+        "1 hour": "In an hour",
+        "24 hours": "In a day",
+        "72 hours": "In three days",
+    }
+
+    keep_old = forms.ChoiceField(
+        label="The old text stops working",
+        choices=list(OVERLAPS.items()),
+        required=False,
+        initial="24 hours",
+        help_text="Until then, both work. Choose “at once” if somebody else may know the old text.",
+    )
+
+    def clean_keep_old(self) -> dt.timedelta:
+        return parse_duration(self.cleaned_data["keep_old"] or "0s")
 
 
 TEAM_SLUG = "Lower-case letters and digits, with a single - _ or . between them."
@@ -421,6 +480,56 @@ class SetRole(PageForm):
     request_serializer = UpdateMember
 
     role = choice_field("Role", Role)
+
+
+class NewBot(PageForm):
+    request_serializer = CreateBot
+
+    username = text_field(
+        "Username",
+        help_text="Letters and digits, with a single - _ or . between them. Bots and people share "
+        "all usernames.",
+        **PLAIN,
+    )
+    display_name = text_field("Name", required=False, autocomplete="off")
+    role = choice_field("Role", BOT_ROLES)
+
+
+class BotName(EditForm):
+    request_serializer = UpdateBot
+
+    display_name = text_field(
+        "Name", required=False, help_text="Shown beside the username.", autocomplete="off"
+    )
+
+
+class NewBotToken(NewToken):
+    PERMISSIONS = {
+        "read": "Read: fetch and look at everything that the bot can see, change nothing",
+        "write": "Write: also push, merge, report statuses, and take part in threads and pulls",
+        "admin": "Everything: it can do whatever the bot can",
+    }
+
+    permission = forms.ChoiceField(label="Permission", choices=list(PERMISSIONS.items()))
+    repo_paths = forms.CharField(
+        label="Repositories",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": "3"}),
+        help_text="One path a line: the token is valid for these alone. Leave it empty for "
+        "everything that the bot may do.",
+    )
+
+
+class RotateBotToken(PageForm):
+    request_serializer = RotateToken
+    OVERLAPS = {"0": "At once", "1": "In an hour", "24": "In a day", "72": "In three days"}
+
+    keep_old = forms.ChoiceField(
+        label="The old text ends", choices=list(OVERLAPS.items()), initial="24"
+    )
+
+    def clean_keep_old(self) -> dt.timedelta:
+        return dt.timedelta(hours=int(self.cleaned_data["keep_old"]))
 
 
 VISIBILITIES = {

@@ -213,7 +213,8 @@ def pull_row(pull: Pull, *reasons: str, state: State | None = None) -> Row:
 
 def awaiting_row(pull: Pull) -> Row:
     """The row of a pull that waits for the person's review."""
-    asks = f"{pull.thread.created_by.username} requested your review"
+    author = pull.thread.created_by
+    asks = f"{named(author.username, author.is_bot)} requested your review"
     count = pull.changed_files
     if not count:
         return pull_row(pull, asks)
@@ -279,18 +280,26 @@ def listed(names: Sequence[str]) -> str:
     return get_text_list(first, "and")
 
 
-TITLES: dict[str, str] = {Kind.WEBHOOK_DISABLED: "Webhook"}
-"""Titles of pings by the kind of their event, if it has no thread and no team."""
+def named(username: str, is_bot: bool | None) -> str:
+    """The name of a person, and whether it is a bot, as text."""
+    return f"{username} (bot)" if is_bot else username
+
+
+def title_of(record: dict[str, Any]) -> str:
+    """The title of a ping whose event has no thread and no team."""
+    if record["kind"] == Kind.TOKEN_EXPIRING:
+        return str(record["data"]["name"])
+    return "Webhook" if record["kind"] == Kind.WEBHOOK_DISABLED else "Gone"
 
 
 def ping_row_of(ping: PingRow, record: dict[str, Any]) -> Row:
     """The row of a ping, from the record of its event."""
     event, summary, path = ping.event, record["summary"], record["repo_path"]
-    actor = record["actor_user_username"] or "Guildhall"
+    actor = named(record["actor_user_username"] or "Guildhall", record["actor_user_is_bot"])
     return Row(
         key=("thread", event.thread_id) if event.thread_id else ("event", event.id),
         number=event.number,
-        title=summary["thread_title"] or record["team_slug"] or TITLES.get(event.kind, "Gone"),
+        title=summary["thread_title"] or record["team_slug"] or title_of(record),
         url=summary["web_url"] or "",
         repo_name=short_path(path) if path else "",
         at=event.created_at,

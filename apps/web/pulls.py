@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 from django.http import HttpResponse
 
 from apps.core.access import Level
-from apps.core.errors import ApiError, Unavailable
+from apps.core.errors import ApiError, NotFound, Unavailable
 from apps.core.pagination import count_parameter
 from apps.core.statements import values_of
 from apps.events.kinds import Kind, words_of
 from apps.events.models import Event
 from apps.git.diff import Changes, FileChange
+from apps.git.merge import Strategy
 from apps.git.run import GitError
 from apps.pulls import actions, versions
 from apps.pulls.approval import (
@@ -62,12 +63,13 @@ from apps.web.responses import PageRequest, page_number, page_of, redirect_to
 CONVERSATION_KINDS = [
     *(Kind.PULL_PUSHED, Kind.PULL_DRAFTED, Kind.PULL_READIED, Kind.PULL_CLOSED),
     *(Kind.PULL_REOPENED, Kind.PULL_MERGED, Kind.REVIEW_DISMISSED),
+    *(Kind.AUTO_MERGE_SET, Kind.AUTO_MERGE_ENDED),
 ]
 """The events in the conversation; the page shows replies and reviews from their own rows."""
 LIVE = " ".join(
     kind
     for kind in Kind
-    if kind.startswith(("reply-", "pull-", "review-", "branch-pushed", "status-"))
+    if kind.startswith(("reply-", "pull-", "review-", "branch-pushed", "status-", "auto-merge-"))
 )
 """The kinds of events that an open page of a pull follows."""
 MOST_EVENTS = 200
@@ -196,6 +198,7 @@ def verdict_context(
     return {
         "verdict": verdict,
         "strategies": [(one, text, one in allowed) for one, text in STRATEGIES.items()],
+        "auto_merge_strategy": pull.auto_merge and STRATEGIES[Strategy(pull.auto_merge.strategy)],
         "is_author": access.principal.person_id == pull.thread.created_by_id,
     }
 
@@ -211,7 +214,7 @@ def conversation(
     since, until = times_of(thread, number, is_last=page["next"] is None)
     others = [{"at": review["created_at"], "review": review} for review in reviews]
     others += [
-        {"at": event.created_at, "event": event, "words": words_of(event.kind)}
+        {"at": event.created_at, "event": event, "words": words_of_event(event)}
         for event in conversation_events(pull)
     ]
     begun: dt.datetime | None = None
@@ -228,6 +231,13 @@ def times_of(thread: Thread, number: int, *, is_last: bool) -> tuple[dt.datetime
     since = EVER if number == 1 else begun_at(thread, (number - 1) * REPLIES)
     until = NEVER if is_last else begun_at(thread, number * REPLIES)
     return since or NEVER, until or NEVER
+
+
+def words_of_event(event: Event) -> str:
+    """The phrase of the event, with the reason if it has one."""
+    reason = event.data.get("reason")
+    words = words_of(event.kind)
+    return f"{words}: {reason.replace('_', ' ')}" if reason else words
 
 
 def conversation_events(pull: Pull) -> list[Event]:
@@ -255,6 +265,31 @@ def merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse
             actions.merge_pull(access=access, pull=pull, **form.cleaned_data)
             return redirect_to(f"/{access.repo.path}/pulls/{number}#verdict")
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
+
+
+@repo_page(Level.WRITE, methods=POST, throttle="pulls")
+def auto_merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """Let the worker merge the head that the page has shown, as soon as nothing blocks it."""
+    pull, form = get_pull(access.repo, number), MergeForm(request)
+    if form.is_valid():
+        with form.refusals():
+            strategy, head = (
+                form.cleaned_data["merge_strategy"],
+                form.cleaned_data["expected_head_sha"],
+            )
+            actions.set_auto_merge(
+                access=access, pull=pull, strategy=strategy, expected_head_sha=head
+            )
+            return redirect_to(f"/{access.repo.path}/pulls/{number}#verdict")
+    return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
+
+
+@repo_page(Level.WRITE, methods=POST, throttle="pulls")
+def cancel_auto_merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """End the auto-merge of a pull; also if it has ended meanwhile."""
+    with suppress(NotFound):
+        actions.cancel_auto_merge(access=access, pull=get_pull(access.repo, number))
+    return redirect_to(f"/{access.repo.path}/pulls/{number}#verdict")
 
 
 @repo_page(methods=POST, throttle="pulls")
@@ -415,6 +450,11 @@ CONDITIONS = (
 )
 
 
+ENDING = {"pull_closed", "pull_already_merged", "branch_missing", "nothing_to_merge"}
+ENDING |= {"merge_conflict"}
+"""The codes of blockers that keep a pull from becoming ready by itself."""
+
+
 def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
     """The context of `_verdict.html`: each condition, met or not, and the record of the API."""
     record = pull_protection_record(readiness, access)
@@ -439,6 +479,7 @@ def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
         "reporters": sorted(reporters_of(readiness.approval)),
         "writers_can_approve": writers_can_approve(readiness.approval),
         "open_count": sum(not row["is_met"] for row in rows),
+        "can_wait": bool(blockers) and not blockers.keys() & ENDING,
         "record": record,
     }
 

@@ -6,6 +6,7 @@ from django.urls import URLPattern, path
 
 from apps.web import (
     activity,
+    bots,
     commits,
     files,
     home,
@@ -20,6 +21,7 @@ from apps.web import (
     webhooks,
 )
 
+bot = "teams/<team_slug:team_slug>/~settings/bots/<username:bot>"
 urlpatterns = [
     path("", home.home, name="home"),
     path("api/", reference.reference, name="reference"),
@@ -53,6 +55,7 @@ urlpatterns = [
     path("settings/sessions/<uid:uid>/end", settings.end_session, name="end-session"),
     path("settings/tokens", settings.tokens, name="tokens"),
     path("settings/tokens/<uid:uid>/revoke", settings.revoke_token, name="revoke-token"),
+    path("settings/tokens/<uid:uid>/rotate", settings.rotate_token, name="rotate-token"),
     path("teams", teams.teams, name="teams"),
     path("teams/<team_slug:team_slug>", teams.team),
     path("teams/<team_slug:team_slug>/~activity", activity.team_activity),
@@ -62,6 +65,12 @@ urlpatterns = [
     path("teams/<team_slug:team_slug>/~settings", teams.team_settings),
     path("teams/<team_slug:team_slug>/~settings/active", teams.deactivate_team),
     path("teams/<team_slug:team_slug>/~settings/delete", teams.delete_team),
+    path("teams/<team_slug:team_slug>/~settings/bots", bots.bots),
+    path(bot, bots.bot, name="bot"),
+    path(f"{bot}/name", bots.rename_bot),
+    path(f"{bot}/delete", bots.delete_bot),
+    path(f"{bot}/tokens/<uid:uid>/rotate", bots.rotate_bot_token),
+    path(f"{bot}/tokens/<uid:uid>/revoke", bots.revoke_bot_token),
     path("users/<username:username>", teams.user),
     path("webhooks/<uid:uid>", webhooks.find_webhook, name="find-webhook"),
 ]
@@ -121,6 +130,8 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{below}/pulls/<number:number>/files", pulls.pull_files),
         path(f"{below}/pulls/<number:number>/reviews", pulls.review),
         path(f"{below}/pulls/<number:number>/merge", pulls.merge),
+        path(f"{below}/pulls/<number:number>/auto-merge", pulls.auto_merge),
+        path(f"{below}/pulls/<number:number>/auto-merge/cancel", pulls.cancel_auto_merge),
         path(f"{below}/pulls/<number:number>/status", pulls.status),
         path(f"{below}/pulls/<number:number>/edit", pulls.edit_pull),
         path(f"{below}/pulls/<number:number>/verdict", pulls.verdict),

@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.contrib.auth import logout
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
+from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 
 from apps.accounts import actions
@@ -39,6 +40,7 @@ from apps.web.forms import (
     NewInvite,
     NewToken,
     PageForm,
+    RotateTokenForm,
 )
 from apps.web.mail import send_confirmation
 from apps.web.responses import (
@@ -210,8 +212,40 @@ def revoke_token(request: PageRequest, uid: UUID) -> HttpResponse:
     return render_page(request, "revoke_token", **token_row(token))
 
 
+@page(Level.NONE, methods=FORM, throttle="api-tokens")
+def rotate_token(request: PageRequest, uid: UUID) -> HttpResponse:
+    """Give a token a new text, which only the response to the POST shows."""
+    token, text = get_object_or_404(list_tokens(request.user), uuid=uid), ""
+    form = RotateTokenForm(request)
+    if form.is_valid():
+        with form.refusals():
+            text = actions.rotate_token(
+                principal=request.principal, token=token, **form.cleaned_data
+            )
+    status = 201 if text else form.status_code
+    row = token_row(token)
+    answer = render_page(request, "rotate_token", status=status, form=form, text=text, **row)
+    return keep_secret(answer)
+
+
+POWERS = {
+    "read": "reads",
+    "write": "reads and writes",
+    "admin": "does everything that you may do",
+}
+"""The permissions of tokens as verbs."""
+
+
 def token_row(token: ApiToken) -> dict[str, Any]:
-    return {"token": token, "state": token_status(token)}
+    """A token, its state, its powers in words, and the end of its old text if that is valid."""
+    ends = token.former_until
+    old_until = ends if ends is not None and ends > timezone.now() else None
+    return {
+        "token": token,
+        "state": token_status(token),
+        "powers": POWERS[token.permission],
+        "old_until": old_until,
+    }
 
 
 @page(Level.NONE, methods=FORM, throttle="signup-invites")

@@ -43,6 +43,10 @@ class Authors:
         """`id_of`; None for None."""
         return None if name is None else self.id_of(name)
 
+    def username_of(self, name: str) -> str:
+        """The username of the account that stands for this person."""
+        return User.objects.only("username").get(pk=self.id_of(name)).username
+
     def _matching(self, key: str) -> User | None:
         return User.objects.filter(NOT_GONE, username_key=key).first() if self.match else None
 

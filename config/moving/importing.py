@@ -224,7 +224,7 @@ class Importer:
 
     def add_replies(self) -> None:
         """Write the replies of one thread after another, and count them."""
-        for _, lines in groupby(self.archive.lines("replies"), itemgetter("thread_number")):
+        for lines in grouped(self.archive.lines("replies"), "thread_number"):
             tree = list(lines)
             thread, _, author = self.thread_of(tree[0])
             rows = self.replies(thread, tree)
@@ -285,7 +285,7 @@ class Importer:
 
     def add_reply_versions(self) -> None:
         lines = self.archive.lines("reply_versions")
-        for _, group in groupby(lines, itemgetter("thread_number")):
+        for group in grouped(lines, "thread_number"):
             for batch in in_batches(ascending(group, "reply_number", "version")):
                 self.add_versions_of_replies(batch)
 
@@ -349,7 +349,7 @@ class Importer:
     def add_pull_versions(self) -> None:
         """Write the heads. The worker asks git for their contents and creates missing refs."""
         lines = ascending(self.archive.lines("pull_versions"), "pull_number", "version")
-        for _, group in groupby(lines, itemgetter("pull_number")):
+        for group in grouped(lines, "pull_number"):
             heads = list(group)
             pull, last = self.pull_of(heads[0]), heads[-1]
             now = timezone.now()
@@ -408,20 +408,24 @@ class Importer:
     # Protections
 
     def add_protections(self) -> None:
-        """Write protections and their approvers. An approver without an account stays one: without
-        any, a protection would count everybody with write access.
+        """Write protections and their approvers. An approver or reporter without an account stays
+        one: without any, a protection would count everybody with write access.
         """
         protections: dict[str, int] = {}
         for line in self.archive.lines("protections"):
-            settings = {name: line[name] for name in defaults() if name in line}
+            if line["branch"] in protections:
+                raise ValueError(f"The protection {line['branch']} is there twice.")
+            settings = defaults() | {name: line[name] for name in defaults() if name in line}
             check_settings(settings)
+            names = map(self.authors.username_of, settings["status_reporters"])
+            settings["status_reporters"] = [*dict.fromkeys(names)]
             protection = Protection.objects.create(
                 repo=self.repo,
                 branch=line["branch"],
                 created_by_id=self.authors.id_of(line["created_by_username"]),
                 created_at=line["created_at"],
                 updated_at=line["updated_at"],
-                **defaults() | settings,
+                **settings,
             )
             protections[line["branch"]] = protection.pk
         approvers = []
@@ -453,3 +457,13 @@ def ascending(lines: Iterator[Line], *names: str) -> Iterator[Line]:
             raise ValueError(f"{names[-1]} {numbers[-1]} is there twice, or not in order.")
         before = numbers
         yield line
+
+
+def grouped(lines: Iterator[Line], name: str) -> Iterator[Iterator[Line]]:
+    """These lines by a number; `ValueError` if the lines of a number are not together."""
+    before = set[int]()
+    for number, group in groupby(lines, itemgetter(name)):
+        if number in before:
+            raise ValueError(f"{name} {number} is there twice, or not in order.")
+        before.add(number)
+        yield group

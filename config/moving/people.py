@@ -11,7 +11,7 @@ from django.db.models import F
 
 from apps.accounts.models import NOT_GONE
 from apps.accounts.principal import Principal
-from apps.accounts.queries import list_sessions, list_tokens
+from apps.accounts.queries import list_sessions, list_tokens, load_repos
 from apps.accounts.serializers import session_record, token_record, user_record
 from apps.core import json
 from apps.core.access import Level
@@ -83,7 +83,7 @@ class PersonExport:
         return Repo.objects.where_readable(self.principal, path)
 
     def account(self) -> Records:
-        yield {"record": user_record(self.user, self.user, self.base)}
+        yield {"record": user_record(self.user, self.principal, self.base)}
 
     def teams(self) -> Records:
         teams: Any = list_teams(self.principal)
@@ -95,8 +95,9 @@ class PersonExport:
             yield {"record": session_record(session)}
 
     def tokens(self) -> Records:
-        for token in list_tokens(self.user).iterator(BATCH):
-            yield {"record": token_record(token)}
+        for batch in in_batches(list_tokens(self.user).iterator(BATCH)):
+            for token in load_repos(batch, self.principal):
+                yield {"record": token_record(token)}
 
     def repositories(self) -> Records:
         rows = self.user.repos.filter(NOT_GONE).order_by("slug").rows()

@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 from apps.accounts.principal import Principal
 from apps.browse.downloads import text_response
 from apps.browse.read_slots import heavy_slots
-from apps.core.access import Level
+from apps.core.access import Level, Permission
 from apps.core.operation import operation
 from apps.core.views import ApiViewSet
 from apps.repos.http.transfer_slots import caller_of
@@ -26,7 +26,7 @@ class PersonExportViewSet(ApiViewSet):
     principal: Principal
     schema_tags = ["users"]
 
-    @operation(Level.NONE, media_type=JSON_LINES, is_secret=True)
+    @operation(Level.NONE, permission=Permission.ADMIN, media_type=JSON_LINES, is_secret=True)
     def retrieve(self) -> HttpResponseBase:
         """Read all data of the caller as JSON lines.
 

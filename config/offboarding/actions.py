@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from apps.accounts.actions import deactivate_user
 from apps.accounts.models import User
-from apps.accounts.principal import Principal
+from apps.accounts.principal import ANONYMOUS, Principal
 from apps.accounts.rules import check_staff_remains, named_user
 from apps.core.changes import ChangeReport
 from apps.core.errors import Conflict, Invalid
@@ -46,6 +46,10 @@ def offboard(
     if confirm != user.username:
         raise Invalid("validation_failed", f"confirm: Type {user.username} to off-board them.")
     plan = _locked_plan(user, heir)
+    if principal is not None:  # the caller may have been off-boarded during the wait for locks
+        principal = principal.renewed() or ANONYMOUS
+        principal.check_signed_in()
+        principal.check_staff()
     actor = principal.user if principal else None
     changes = [*_revoke_all(plan, actor), *_leave_all(plan, actor), *_unstaff(user, actor)]
     deactivate_user(principal=principal, user=user)

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import NOT_GONE, ApiToken, BrowserSession, Invite, User
 from apps.accounts.queries import list_sessions
+from apps.accounts.rules import check_no_bot
 from apps.core.errors import Invalid
 from apps.pulls.models import ACTIVE, Pull
 from apps.repos.models import Protection, Repo
@@ -52,7 +53,7 @@ def plan_for(user: User, successor: User | None = None, *, dry_run: bool = False
     """Read what off-boarding changes now, and what is left behind, in a constant number of queries.
 
     Rows that change are complete; of others at most one more than `MOST` is read. 422 for a
-    successor who is the person or deactivated.
+    successor who is the person, deactivated, or a bot.
     """
     check_successor(user, successor)
     memberships = list(memberships_of(user))
@@ -77,10 +78,12 @@ def plan_for(user: User, successor: User | None = None, *, dry_run: bool = False
 
 
 def check_successor(user: User, successor: User | None) -> None:
-    """422 for a successor who is the person or deactivated."""
+    """422 for a successor who is the person, deactivated, or a bot."""
     if successor is not None and (successor.pk == user.pk or not successor.is_active):
         text = f"successor: {successor} is deactivated, or leaves too. Name somebody else."
         raise Invalid("validation_failed", text)
+    if successor is not None:
+        check_no_bot(successor, "successor")
 
 
 def memberships_of(user: User) -> QuerySet[Member]:

@@ -24,7 +24,7 @@ from apps.core.serializers import RecordSerializer, TimestampField
 from apps.events.kinds import Kind
 from apps.events.serializers import EventRecord
 from apps.git.merge import Strategy
-from apps.pulls.models import PullStatus, ReviewStatus
+from apps.pulls.models import AutoMergeEnd, PullStatus, ReviewStatus
 from apps.repos import actions as repos
 from apps.repos.protection_rules import SETTINGS, Fields
 from apps.repos.serializers import RecordWithSettings, RepoRecord
@@ -196,11 +196,16 @@ PullMerge = record(
     merge_strategy=word_of(Strategy, allow_null=True),
     target_branch=CharField(),
 )
+AutoMergeData = record(
+    "AutoMergeData", username=CharField(), strategy=word_of(Strategy), head_sha=CharField()
+)
+AutoMergeEndData = record("AutoMergeEndData", AutoMergeData, reason=word_of(AutoMergeEnd))
 ImportData = record("ImportData", source=CharField())
 ReviewData = record("ReviewData", status=word_of(ReviewStatus))
 ReviewChange = record("ReviewChange", ReviewData, changed=ListField(child=CharField()))
 Moderation = record("Moderation", moderated=BooleanField(required=False))
 TokenName = record("TokenName", name=CharField())
+TokenExpiry = record("TokenExpiry", TokenName, expires_at=TimestampField())
 RateLimitData = record(
     "RateLimitData",
     scope=CharField(),
@@ -247,6 +252,8 @@ SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.PULL_CLOSED: (PullTarget, PullStatusChange),
     Kind.PULL_REOPENED: (PullTarget, PullStatusChange),
     Kind.PULL_MERGED: (PullTarget, PullMerge),
+    Kind.AUTO_MERGE_SET: (PullTarget, AutoMergeData),
+    Kind.AUTO_MERGE_ENDED: (PullTarget, AutoMergeEndData),
     Kind.REVIEW_CREATED: (ReviewTarget, ReviewData),
     Kind.REVIEW_UPDATED: (ReviewTarget, ReviewChange),
     Kind.REVIEW_DISMISSED: (ReviewTarget, ReviewChange),
@@ -262,6 +269,7 @@ SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.TOKEN_ROTATED: (TokenTarget, TokenName),
     Kind.TOKEN_REVOKED: (TokenTarget, TokenName),
     Kind.TOKEN_DELETED: (TokenTarget, TokenName),
+    Kind.TOKEN_EXPIRING: (TokenTarget, TokenExpiry),
     Kind.USER_JOINED: (UserTarget, None),
     Kind.USER_UPDATED: (UserTarget, UserChanges),
     Kind.USER_DEACTIVATED: (UserTarget, None),

@@ -30,7 +30,7 @@ from apps.core.slugs import USERNAME, USERNAME_MAX
 from apps.events.kinds import Kind, PingKind
 from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
-from apps.pulls.models import PullStatus, ReviewStatus
+from apps.pulls.models import AutoMergeEnd, PullStatus, ReviewStatus
 from apps.repos.models import ForkStatus, Visibility
 from apps.repos.protection_rules import MISSING
 from apps.site.kinds import USER
@@ -40,6 +40,7 @@ from apps.site.serializers import RateScopeField
 from apps.statuses.models import StatusState
 from apps.statuses.serializers import COMBINED
 from apps.teams.models import Role
+from apps.teams.serializers import BOT_ROLES
 from apps.threads import rules as threads
 from apps.threads.models import Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.serializers import DELETED
@@ -47,9 +48,11 @@ from apps.webhooks.models import DeliveryStatus, DisabledReason, Resume, State
 
 NAMED: dict[str, Iterable[str]] = {
     "ArchiveFormat": KINDS_OF_ARCHIVES,
+    "BotRole": BOT_ROLES,
     "CheckState": (*StatusState, MISSING),
     "CombinedState": COMBINED,
     "CommitStatusState": StatusState,
+    "AutoMergeEnd": AutoMergeEnd,
     "CallerPermission": ("read", "write", "admin", "owner"),
     "ComparisonFormat": ("json", *TEXTS),
     "DeliveryStatus": DeliveryStatus,

@@ -163,6 +163,19 @@ def race(act, user, sam):
 
 
 @pytest.mark.django_db(transaction=True)
+def test_staff_who_is_off_boarded_meanwhile_off_boards_nobody(bob, sam):
+    """Of two who do it to each other at once, the first remains, also if there are others."""
+    tess = UserFactory.create(username="tess", staff=True)
+    UserFactory.create(username="uma", staff=True)
+    by_tess, stale = (User.objects.get(pk=user.pk) for user in (tess, sam))
+    late = race(
+        lambda: offboard(principal=principal_of(by_tess), user=stale, confirm="sam"), tess, sam
+    )
+    assert late.status == 401
+    assert User.objects.get(pk=sam.pk).is_active
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_token_that_is_created_meanwhile_is_refused(bob, sam):
     stale = User.objects.get(pk=bob.pk)
     made = race(lambda: create_token(principal=None, owner=stale, name="late"), bob, sam)

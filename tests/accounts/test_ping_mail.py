@@ -16,7 +16,7 @@ from django.utils import timezone
 from apps.accounts import actions, jobs
 from apps.accounts.models import User
 from apps.events.models import Event, Ping, PingMail
-from apps.repos.actions import update_repo
+from apps.repos.actions import delete_repo, update_repo
 from apps.teams.actions import add_member, remove_member
 from apps.threads.actions import delete_thread
 from tests.factories import UserFactory
@@ -113,6 +113,12 @@ def test_nobody_else_gets_mail(make, thread, alice, bob, settings):
     make.reply(thread, by=alice, body="@bob")
     settings.SENDS_MAIL = True
     assert work() == 0 and Ping.objects.filter(user=bob).count() == 4
+
+
+def test_nobody_is_told_about_a_deleted_repository(make, thread, alice, team_repo):
+    make.reply(thread, by=alice, body="@bob")
+    delete_repo(access=access_of(alice, team_repo), confirm=team_repo.full_name)
+    assert work() == 0
 
 
 def test_who_changes_their_mind_before_it_is_sent_gets_none(make, thread, alice, bob):

@@ -269,3 +269,14 @@ def test_a_limited_token_reads_events_of_its_repository_alone(make, alice, team_
     limited.get(f"/events/{own.pk}").fails(403, "token_scope")
     listed = limited.get("/events?scope=repo:teams/acme/api").gives()["results"]
     assert {event["repo_path"] for event in listed} == {"teams/acme/api"}
+
+
+def test_a_limited_token_is_refused_like_its_person_where_they_have_no_access(
+    make, bob, carol, team_repo
+):
+    """Another token would not help: it is not the scope that is too small."""
+    limited = Api(make.scoped_token(carol, make.repo(carol, "mine", by=carol)))
+    limited.get(REPO).fails(403, "forbidden")
+    limited.post(f"{REPO}/threads", title="t", kind="issue", body="").fails(403, "forbidden")
+    for path in ("/users/bob/repos/missing", "/teams/acme/repos/missing"):
+        limited.get(path).fails(404, "not_found")

@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import User
+from tests.api import Api
 from tests.factories import UserFactory
 from tests.races import at_once
 
@@ -61,6 +62,18 @@ def test_only_the_person_and_staff_know_when_they_were_seen(api, alice, bob, sam
     assert "last_seen_at" not in api(alice).get("/users/bob").gives()
     seen = api(sam).get("/users/bob").gives()["last_seen_at"]
     assert seen and api(bob).get("/users/self").gives()["last_seen_at"] == seen
+
+
+@pytest.mark.parametrize("permission", ["read", "write"])
+def test_a_token_without_the_powers_of_staff_shows_no_address_of_others(make, bob, sam, permission):
+    User.objects.filter(pk=bob.pk).update(email="bob@example.org", email_key="bob@example.org")
+    reading = Api(make.scoped_token(sam, permission=permission))
+    rows = reading.get("/users").gives()["results"]
+    for row in (reading.get("/users/bob").gives(), *[one for one in rows if not one["is_staff"]]):
+        assert not {"email", "last_seen_at"} & set(row)
+    assert "email" in reading.get("/users/self").gives()
+    full = Api(make.scoped_token(sam))
+    assert full.get("/users/bob").gives()["email"] == "bob@example.org"
 
 
 def test_staff_closes_an_account_and_opens_it_again(api, bob, sam, alice, events):

@@ -18,6 +18,7 @@ from apps.threads.models import Reply, Thread
 from tests.admin.urls import admin_url, all_urls, registered, row_url
 from tests.factories import ForkFactory
 from tests.principals import principal_of
+from tests.test_queries import webhook_by
 from tests.web.page_client import PageClient
 
 MODELS = [(model, admin.site.get_model_admin(model)) for model in registered()]
@@ -36,6 +37,7 @@ def filled(sample):
     ForkFactory.create(
         upstream=sample.repos["team", "public"], owner=sample.alice, created_by=sample.alice
     )
+    webhook_by(sample.alice, team=sample.acme)
     User.objects.filter(pk=sample.alice.pk).update(password="md5$salt$hashed")
     return sample
 

@@ -15,7 +15,7 @@ from apps.site.models import RateLimit, SiteSettings
 from tests.admin.urls import admin_url, registered, row_url
 from tests.factories import ApiTokenFactory, ForkFactory, MemberFactory, TeamFactory, UserFactory
 from tests.principals import access_of, principal_of
-from tests.test_queries import costing
+from tests.test_queries import costing, webhook_by
 from tests.web.page_client import PageClient
 
 ROWS: list[Any] = [model for model in registered() if model is not SiteSettings]
@@ -33,6 +33,7 @@ def one_of_each(make, sam, number):
     create_invite(
         principal=principal_of(person if person.is_staff else sam), expires_at=parse_future("1 day")
     )
+    webhook_by(person, **({"repo": repo} if number % 2 else {"team": team}))
     Deletion.begin(f"teams/gone{number}", person)
     create_rate_limit(
         principal=principal_of(sam), scope=f"user:{person}", max_requests=1, window_seconds=60

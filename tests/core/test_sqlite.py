@@ -6,10 +6,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
-from django.db import IntegrityError, OperationalError, connection
+from django.db import IntegrityError, OperationalError, connection, migrations, models
+from django.db.migrations.state import ProjectState
 
+from apps.core.sqlite3.operations import AddColumn
 from tests.databases import connected_to
 
 pytestmark = [pytest.mark.once, pytest.mark.django_db]
@@ -67,6 +70,8 @@ def committed(file: Path) -> list[str]:
         "DELETE FROM parent",
         "DROP TABLE parent",
         'ALTER TABLE "child" ADD COLUMN "other" integer DEFAULT 9 REFERENCES parent (id)',
+        'ALTER TABLE "child" ADD COLUMN "other" integer REFERENCES parent (id) DEFAULT 9',
+        'ALTER TABLE "child" ADD COLUMN "other" integer default\n9 references\nparent (id)',
     ],
 )
 def test_a_migration_that_breaks_a_reference_is_refused(statement, family):
@@ -103,3 +108,30 @@ def test_references_are_enforced_after_a_migration():
 def test_statements_after_a_migration_are_not_watched():
     execute("SELECT 1")
     assert connection.execute_wrappers == []
+
+
+def added(field: models.Field[Any, Any]) -> None:
+    """Add this field to the table `parent`, as the column `extra`."""
+    before, after = ProjectState(), ProjectState()
+    key, options = models.IntegerField(primary_key=True), {"db_table": "parent"}
+    creation = migrations.CreateModel("Parent", [("id", key)], options=options)
+    operation = AddColumn("parent", "extra", field)
+    for state in (before, after):
+        creation.state_forwards("family", state)
+    operation.state_forwards("family", after)
+    with connection.schema_editor() as editor:
+        operation.database_forwards("family", editor, before, after)
+
+
+def test_an_added_column_has_the_check_of_its_field():
+    added(models.JSONField(db_default=["50%s"]))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT extra FROM parent")
+        assert cursor.fetchall() == [('["50%s"]',)]
+        with pytest.raises(IntegrityError, match="CHECK"):
+            cursor.execute("UPDATE parent SET extra = 'no JSON'")
+
+
+def test_an_added_column_has_the_index_of_its_field(family):
+    added(models.CharField(max_length=9, db_default="", db_index=True))
+    assert any('INDEX "parent_extra_' in line for line in committed(family))

@@ -13,6 +13,7 @@ from apps.idempotency.models import LEASE, KeyedRequest
 from apps.idempotency.replays import is_temporary, seal_of
 from apps.teams.models import Team
 from tests.api import Api, plain_client
+from tests.factories import ForkFactory
 from tests.idempotency.test_keys import ACME, KEY, pass_time, replayed
 
 DIGEST, PERSON, BODY = "d" * 64, "a" * 64, "b" * 64
@@ -79,6 +80,21 @@ class Refused(ApiError):
     def __init__(self, status):
         super().__init__("refused", "No.")
         self.status = status
+
+
+def test_a_limited_token_gets_no_answer_to_another_token(api, make, alice, team_repo):
+    """The answer may name repositories for which it is not valid."""
+    ForkFactory.create(upstream=team_repo, owner=alice, created_by=alice)
+    path = f"{team_repo.api_path}/pulls"
+    pull = {"title": "t", "body": "", "source_branch": "users/alice:topic", "target_branch": "main"}
+    made = api(alice).post_once(KEY, path, **pull).gives(201)
+    assert made["source_repo_path"].startswith("users/alice/")
+    limited = Api(make.scoped_token(alice, team_repo))
+    limited.post_once(KEY, path, **pull).fails(403, "token_scope")
+    assert api(alice).post_once(KEY, path, **pull).gives(201) == made
+    own = pull | {"source_branch": "topic"}
+    again = [limited.post_once("own", path, **own).gives(201) for _ in range(2)]
+    assert again[0] == again[1]
 
 
 def test_a_token_that_only_reads_gets_no_kept_answer(api, make, alice):

@@ -12,7 +12,7 @@ from django.contrib.sessions.models import Session
 from django.core import mail
 from django.utils import timezone
 
-from apps.accounts.models import Deletion, User
+from apps.accounts.models import ApiToken, Deletion, User
 from apps.idempotency.models import KeyedRequest
 from apps.jobs import worker
 from apps.pulls.models import Pull, PullVersion
@@ -36,12 +36,14 @@ def of_no_repository(name: UUID) -> Path:
     return folder
 
 
-def expire(repo: Repo, by: User) -> None:
-    """Expired rows of requests and sessions, and an old delivery of a webhook."""
+def expire(token: ApiToken, repo: Repo) -> None:
+    """Expired rows of requests and sessions, and an old delivery; the token expires in a day."""
+    ApiToken.objects.filter(pk=token.pk).update(expires_at=timezone.now() + DAY)
     over = {"created_at": timezone.now() - DAY, "leased_until": timezone.now()}
     KeyedRequest.objects.create(digest="0" * 64, body="0" * 64, **over)
     Session.objects.create(session_key="old", expire_date=timezone.now() - DAY)
-    hook = Webhook.objects.create(repo=repo, url="https://ci", created_by=by, cursor_event_id=0)
+    values = {"repo": repo, "created_by": token.user, "cursor_event_id": 0}
+    hook = Webhook.objects.create(url="https://ci.example.org", **values)
     of_month, status = timezone.now() - 31 * DAY, DeliveryStatus.FAILED
     Delivery.objects.create(webhook=hook, status=status, duration_ms=1, created_at=of_month)
 
@@ -75,7 +77,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     PushJournal.objects.create(repo=repo, push=repo.uuid, **gone)
     PushJournal.objects.update(created_at=timezone.now() - DAY)
     folder = of_no_repository(alice.uuid)
-    expire(repo, alice)
+    expire(make.expiring_token(alice), repo)
     old = deleted_long_ago(make.repo(acme, "old", by=alice), alice)
     before = settings.JOBS
     settings.JOBS = [*before, test_worker.row("last")]
@@ -86,7 +88,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     assert not (Upload.objects.exists() or Pull.objects.exclude(has_conflict=False))
     assert Fork.objects.get().status == ForkStatus.COMPLETED
     assert Repo.objects.get(pk=repo.pk).tidied_at is not None
-    assert not any(rows.objects.exists() for rows in EMPTIED)
+    assert not (any(rows.objects.exists() for rows in EMPTIED) or ApiToken.objects.to_warn())
     assert (
         not (folder.exists() or old.git.path.exists() or repo.refs.filter(UNREAD))
         and repo.git.head_branch() == "main"

@@ -179,3 +179,21 @@ def test_people_get_the_same_by_the_api(tides: Repo, alice: Api, run, tmp_path):
 def without_use(lines: list[Any]) -> list[Any]:
     """The lines without tokens, which the request used."""
     return [line for line in lines if line["type"] != "token"]
+
+
+def test_a_limited_token_is_among_the_data_with_its_repositories(
+    tides: Repo, alice: Api, make, run, tmp_path
+):
+    owner = User.objects.get(username="alice")
+    make.scoped_token(owner, tides, permission="read")
+    tokens = exported(run, tmp_path / "alice.jsonl", "alice")["token"]
+    paths = {token["permission"]: token["repo_paths"] for token in tokens}
+    assert paths == {"admin": None, "read": ["teams/acme/tide-table"]}
+
+
+@pytest.mark.parametrize("permission", ["read", "write"])
+def test_a_token_that_may_not_list_tokens_exports_none(tides: Repo, db, make, permission):
+    owner = User.objects.get(username="alice")
+    Api(make.scoped_token(owner, permission=permission)).get("/users/self/export").fails(
+        403, "token_scope"
+    )

@@ -187,6 +187,18 @@ def test_a_bad_record_is_named(archive, refused, tmp_path, name):
     assert reason in refused(bad)
 
 
+NUMBERED = ("threads", "thread_versions", "replies", "reply_versions", "pulls", "pull_versions")
+
+
+@pytest.mark.parametrize("name", [*NUMBERED, "protections"])
+def test_a_record_that_is_there_twice_is_refused(archive, refused, tmp_path, name):
+    """The second one is not behind the first, but at the end of the file."""
+    records = lines(archive, name)
+    text = b"\n".join(map(orjson.dumps, [*records, records[0]]))
+    bad = changed(archive, tmp_path / "bad.zip", **{f"{name}_jsonl": text})
+    assert "is there twice" in refused(bad)
+
+
 @pytest.mark.parametrize(
     "line", [b"{", b"[]", b'{"number": 1, "number": 2}', b"\xff", b"null"], ids=range(5)
 )

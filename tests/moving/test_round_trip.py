@@ -179,6 +179,15 @@ def test_a_protection_is_never_weaker_than_in_the_source(archive: Path, alice: A
     assert any(named.values())
 
 
+def test_reporters_are_the_accounts_that_stand_for_them(archive, alice: Api, run, tmp_path):
+    """An account of the same username here may be somebody else's."""
+    names = {"status_reporters": ["Bob", "zoe"], "required_statuses": ["ci"]}
+    file = changed(archive, tmp_path / "a.zip", **with_line(archive, "protections", 0, **names))
+    run("import_repo", file, "--user", "alice", "--slug", "one", "--map", "bob=Carol")
+    protections = listed(alice, f"{Repo.objects.get(slug='one').api_path}/protections")
+    assert protections[0]["status_reporters"] == ["carol", "imported-zoe"]
+
+
 def test_another_site_with_the_same_names_has_other_people(archive: Path, run: Any, tmp_path):
     run("import_repo", archive, "--user", "alice", "--slug", "one")
     manifest = {**record(archive, "manifest"), "source": "https://elsewhere.example"}

@@ -28,6 +28,7 @@ def test_every_field_of_a_pull_without_a_protection(read, make, pull, bob):
         "review_uuid": str(review.uuid),
         "user_uuid": str(bob.uuid),
         "username": "bob",
+        "is_bot": False,
         "commit_sha": pull.head_sha,
         "is_stale": False,
         "is_eligible": True,

@@ -26,7 +26,7 @@ def test_a_token_that_reads_fetches_and_does_not_push(server, path, ours, by_tok
     reading("pull", "--quiet", reading.url, "main")
     before, sha = events_of(server, path), reading.commit()
     told = reading.fails("push", reading.url, "main")
-    assert "403" in told
+    assert "remote: This needs a token with write permission; this one has read." in told
     assert events_of(server, path) == before
     assert server.api("alice").get(f"{api_path(path)}/branches/main").gives()["sha"] != sha
 
@@ -37,8 +37,12 @@ def test_a_token_that_writes_pushes_to_its_repository_alone(server, path, ours, 
     other = server.api("alice").post(f"/{owner}/{name}/repos", **values).gives(201)
     elsewhere = by_token("elsewhere", permission="write", repo_paths=[other["path"]])
     elsewhere.commit()
-    elsewhere.fails("push", elsewhere.url, "HEAD:refs/heads/topic")
-    elsewhere.fails("fetch", elsewhere.url, "main")
+    for permission, command in (
+        ("write", ("push", elsewhere.url, "HEAD:refs/heads/topic")),
+        ("read", ("fetch", elsewhere.url, "main")),
+    ):
+        needs = f"remote: This needs a token with {permission} permission that is not limited to"
+        assert f"{needs} other repositories." in elsewhere.fails(*command)
     writing = by_token("ci", permission="write", repo_paths=[path])
     sha = writing.commit()
     writing("push", "--quiet", writing.url, "HEAD:refs/heads/topic")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -14,12 +11,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.gitclient import Git
-from tests.server import PATIENCE, ROOT, Server
+from tests.programs import Program
+from tests.server import Server
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.once]
 
-BOT = ROOT / "docs" / "examples" / "merge_bot.py"
 ROUNDS = 10
 PULLS = 2
 """Pulls that are approved in each round. Each round ends with a kill."""
@@ -27,43 +24,11 @@ SEED = 1
 REPO = "/teams/bots/repos/hello"
 
 
-class Bot:
-    """The process of the example bot. After a kill it resumes where it was."""
-
-    def __init__(self, folder: Path, server: Server) -> None:
-        folder.mkdir()
-        self.folder, self.server = folder, server
-        self.log = folder / "log"
-
-    def start(self) -> None:
-        environment = {
-            "PATH": os.environ["PATH"],
-            "API": f"{self.server.url}/api/v1",
-            "TOKEN": self.server.token("bob"),
-        }
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, BOT, "team:bots"],
-                cwd=self.folder,
-                env=environment,
-                stdout=log,
-                stderr=log,
-            )
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait(PATIENCE)
-
-    @property
-    def is_alive(self) -> bool:
-        return self.process.poll() is None
-
-
 def test_the_bot_merges_each_pull_once_through_ten_kills(tmp_path, new_server):
     random = Random(SEED)  # noqa: S311 - the run has to be repeatable
     with new_server(tmp_path) as server:
         server.environment["PORT"] = str(urlsplit(server.url).port)
-        bot = Bot(tmp_path / "bot", server)
+        bot = Program(tmp_path / "bot", server, "bob", "merge_bot.py", "team:bots")
         numbers = open_pulls(server, tmp_path / "work")
         bot.start()
         killed: Counter[str] = Counter()
@@ -127,7 +92,7 @@ def merges(server: Server) -> list[int]:
     return [event["target"]["number"] for event in page["results"]]
 
 
-def end_and_begin(victim: str, bot: Bot, server: Server) -> None:
+def end_and_begin(victim: str, bot: Program, server: Server) -> None:
     if victim != "server":
         bot.kill()
     if victim != "bot":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.statuses.actions import MOST_OF_CONTEXT, create_status
+from apps.statuses.actions import STATUSES_PER_CONTEXT, create_status
 from apps.statuses.models import CommitStatus
 from apps.statuses.rules import combined
 from tests.principals import access_of
@@ -96,13 +96,25 @@ def test_only_stored_commits_have_statuses(api, repo, alice, head, name):
 def test_the_newest_statuses_of_each_context_are_kept(repo, alice, head):
     access = access_of(alice, repo)
     create_status(access=access, sha=head, context="other", state="failure")
-    for number in range(MOST_OF_CONTEXT + 3):
+    for number in range(STATUSES_PER_CONTEXT + 3):
         text = str(number)
         create_status(access=access, sha=head, context="ci", state="pending", description=text)
     statuses = CommitStatus.objects.filter(context="ci").order_by("pk")
-    assert statuses.count() == MOST_OF_CONTEXT
+    assert statuses.count() == STATUSES_PER_CONTEXT
     assert statuses[0].description == "3"
     assert CommitStatus.objects.filter(context="other").count() == 1
+
+
+def test_the_state_counts_contexts_that_are_not_listed(api, repo, alice, head, url):
+    sent = {"repo": repo, "sha": head, "created_by": alice}
+    CommitStatus.objects.bulk_create(
+        CommitStatus(**sent, context=f"a/{number}", state="success") for number in range(1000)
+    )
+    api(alice).post(url, context="z", state="failure").gives(201)
+    answer = api(alice).get(url.removesuffix("es")).gives()
+    assert (answer["state"], answer["contexts_truncated"]) == ("failure", True)
+    assert len(answer["contexts"]) == 1000
+    assert answer["contexts"][-1]["context"] == "a/999"
 
 
 @pytest.mark.django_db(transaction=True)

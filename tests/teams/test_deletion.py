@@ -17,9 +17,10 @@ from apps.repos.actions import create_repo
 from apps.repos.jobs import ignore
 from apps.repos.models import Repo
 from apps.repos.purge import purge_deleted
-from apps.teams.actions import delete_team
+from apps.teams.actions import create_bot, delete_team
 from apps.teams.models import Team
 from tests.api import Api
+from tests.dying import deaths_until_done
 from tests.events.test_hub import joined
 from tests.principals import principal_of, space_access_of, team_access_of
 from tests.races import Outcome, at_once
@@ -120,3 +121,36 @@ def test_open_streams_of_it_end(make, acme, team_repo, alice, bob):
             return await client.text()
 
     assert asyncio.run(story(f"repo:{team_repo.path}")) == ""
+
+
+def test_its_bots_go_and_come_back_with_it(api, acme, team_repo, make, alice, bob, sam):
+    bot = create_bot(access=team_access_of(alice, acme), username="ci").user
+    thread, by_bot = make.thread(team_repo, by=bot), Api(make.token(bot))
+    by_bot.get("/users/self").gives()
+    delete_acme(api(alice))
+    by_bot.get("/users/self").fails(401, "inactive_user")
+    api(bob).get("/users/ci").fails(404, "not_found")
+    assert api(bob).get("/check-username?username=ci").status == 409
+    restore(principal=principal_of(sam), deletion=Deletion.objects.get())
+    by_bot.get(f"{team_repo.api_path}/threads/{thread.number}").gives()
+    assert api(bob).get("/teams/acme/bots").gives()["results"][0]["username"] == "ci"
+
+
+def test_after_two_weeks_the_texts_of_its_bots_elsewhere_have_no_name(api, acme, make, alice, bob):
+    repo = make.repo(bob, "open", by=bob, visibility="public")
+    bots = [
+        create_bot(access=team_access_of(alice, acme), username=name, display_name="Builder").user
+        for name in ("ci", "cd")
+    ]
+    threads = [make.thread(repo, by=bot) for bot in bots]
+    delete_acme(api(alice))
+    all_due()
+    deaths = deaths_until_done(lambda: purge_deleted(ignore))
+    assert deaths > 3 and not Team.objects.filter(slug="acme").exists()
+    for bot, thread in zip(bots, threads, strict=True):
+        record = api(bob).get(f"{repo.api_path}/threads/{thread.number}").gives()
+        name = record["created_by_username"]
+        assert (name, record["created_by_is_bot"]) == (f"deleted-account-{bot.pk}", True)
+        assert User.objects.get(pk=bot.pk).display_name == ""
+    deletion = Deletion.objects.get()
+    assert (deletion.purge_at, deletion.path) == (None, f"users/deleted-account-{bots[0].pk}")

@@ -30,15 +30,15 @@ from datetime import timedelta
 from django.utils import timezone
 from apps.accounts.access import access_to_user
 from apps.accounts.actions import create_invite, create_token, create_user
+from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import address_proof, reset_proof
 from apps.pulls.actions import create_pull
 from apps.repos.access import access_to
 from apps.repos.actions import add_approver, create_fork, create_protection, create_repo
 from apps.site.models import SiteSettings
-from apps.teams.actions import create_team
-from apps.accounts.models import User
 from apps.teams.access import access_to_team
+from apps.teams.actions import create_bot, create_bot_token, create_team
 from apps.threads.actions import create_reply, create_thread
 from apps.webhooks.access import access_to_site
 from apps.webhooks.actions import create_webhook
@@ -92,11 +92,13 @@ create_reply(access=other, thread=thread, kind="comment", body="@Ada0")
 create_pull(access=other, source_branch="c" * 255, target_branch="main", **hostile)
 create_protection(access=access, branch="main")
 team = create_team(principal=Principal(ada), name={HOSTILE!r}, slug="t" * 64)
+of_team = access_to_team(Principal(ada), team)
+bot = create_bot(access=of_team, username="b" * 39, display_name={HOSTILE[:50]!r})
+bot_token, _ = create_bot_token(access=of_team, bot=bot, name="W" * 255, permission="read")
 invite = create_invite(principal=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
-team_access = access_to_team(Principal(ada), team)
 site_access = access_to_site(Principal(User.objects.get(username="Sam1")))
 hooks = []
-for owner in (access, team_access, site_access):
+for owner in (access, of_team, site_access):
     url = "https://ci.example.org/" + "w" * 300
     hook = create_webhook(access=owner, url=url, kinds=["pull-merged"], description="W" * 255)
     hooks.append(hook)
@@ -112,7 +114,7 @@ for owner in (access, team_access, site_access):
 print(json.dumps({{
     "hook": str(hooks[0].uuid), "delivery": str(hooks[1].uuid),
     "team_hook": str(hooks[2].uuid), "team_delivery": str(hooks[3].uuid),
-    "token": str(tokens[0].uuid), "invite": str(invite.uuid),
+    "token": str(tokens[0].uuid), "bot_token": str(bot_token.uuid), "invite": str(invite.uuid),
     "protection": str(protection.uuid), "approver": str(people[1].uuid),
     "reset": f"token={{reset_proof(people[2])}}",
     "proof": address_proof(ada, "a" * 60 + "@example.org"),
@@ -130,7 +132,8 @@ PUBLIC = ["/", "/api/", "/signin", "/signup", "/signup?invite={invite}", "/reset
 PUBLIC += ["/reset/new?{reset}", "/nowhere", "/settings/appearance"]
 SIGNED_IN = ["/", "/signin", "/signup", "/settings", "/settings/password", "/settings/tokens"]
 SIGNED_IN += ["/settings/sessions"]
-SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/invites"]
+SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/tokens/{token}/rotate"]
+SIGNED_IN += ["/settings/invites"]
 SIGNED_IN += ["/settings/invites/{invite}/delete", "/settings/email?token={proof}"]
 SIGNED_IN += ["/settings/appearance", "/new/team", "/new/repo"]
 REPO = f"/users/Ada0/{'a' * 100}"
@@ -148,6 +151,18 @@ FOR_ADA += [f"{REPO}/threads/1/replies/9/{act}" for act in ("reply", "edit", "de
 FOR_ADA += [f"{REPO}/pulls/new", f"{REPO}/pulls/2/edit", f"/teams/{'t' * 64}"]
 FOR_ADA += [f"/teams/{'t' * 64}/~members", f"/teams/{'t' * 64}/~members/Ada0/remove"]
 FOR_ADA += [f"/teams/{'t' * 64}/~settings", f"/teams/{'t' * 64}/~settings/active"]
+BOTS = f"/teams/{'t' * 64}/~settings/bots"
+FOR_ADA += [BOTS, f"/users/{'b' * 39}"]
+FOR_ADA += [
+    f"{BOTS}/{'b' * 39}{below}"
+    for below in (
+        "",
+        "/name",
+        "/delete",
+        "/tokens/{bot_token}/rotate",
+        "/tokens/{bot_token}/revoke",
+    )
+]
 FOR_ADA += ["/settings/export", "/settings/delete"]
 FOR_ADA += [f"/teams/{'t' * 64}/~settings/delete", f"{REPO}/settings/delete"]
 FOR_ADA += [f"{REPO}/settings", f"{REPO}/settings/protections"]
@@ -156,7 +171,7 @@ FOR_ADA += [
     for below in ("", "/delete", "/approvers/{approver}/remove")
 ]
 WEBHOOKS = f"{REPO}/settings/webhooks", f"/teams/{'t' * 64}/~settings/webhooks"
-FOR_ADA += [*WEBHOOKS, "/webhooks/{hook}"]
+FOR_ADA += WEBHOOKS
 for path, hook, delivery in zip(
     WEBHOOKS, ("hook", "team_hook"), ("delivery", "team_delivery"), strict=True
 ):
@@ -501,6 +516,8 @@ def test_a_token_is_made_and_revoked_by_keyboard_alone(page):
     expect_heading(page, "Tokens")
     tab_to(page, "name")
     keyboard.type("laptop")
+    tab_to(page, "reach")
+    keyboard.press("ArrowDown")
     keyboard.press("Enter")
     expect(page.get_by_text("Copy it now")).to_be_visible()
     expect_heading(page, "Tokens")
@@ -539,8 +556,13 @@ def test_everything_works_without_javascript(site):
         page.click("summary")
         page.click("a[href='/settings/tokens']")
         page.fill("[name=name]", "phone")
+        page.check("[name=reach][value=all]")
         page.get_by_role("button", name="Create token").click()
         expect(page.locator("input.secret")).to_be_visible()
+        page.get_by_role("link", name="Rotate phone").click()
+        page.get_by_role("button", name="Rotate token").click()
+        expect(page.locator("input.secret")).to_be_visible()
+        page.get_by_role("link", name="Back to your tokens").click()
         page.get_by_role("link", name="Revoke phone").click()
         page.get_by_role("button", name="Revoke token").click()
         expect(page.get_by_text("Token phone revoked.")).to_be_visible()
@@ -549,6 +571,54 @@ def test_everything_works_without_javascript(site):
         page.click("header button")
         expect(page).to_have_url("/")
         expect(page.locator("header").get_by_text("Sign in")).to_be_visible()
+
+
+def test_a_bot_and_its_token_are_made_by_keyboard_alone(site):
+    with site.watched("Ada0") as page:
+        page.goto(f"/teams/{'t' * 64}/~settings")
+        tab_to(page, "Manage bots")
+        page.keyboard.press("Enter")
+        tab_to(page, "username")
+        page.keyboard.type("typed")
+        page.keyboard.press("Enter")
+        expect_heading(page, "typed")
+        check(page, "the new bot")
+        tab_to(page, "name")
+        page.keyboard.type("ci")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Copy it now")).to_be_visible()
+        check(page, "the new token")
+        page.set_viewport_size({"width": NARROW, "height": 800})
+        assert page.evaluate(EXCESS_WIDTH) == 0
+        tab_to(page, "Rotate ci")
+        page.keyboard.press("Enter")
+        expect_heading(page, "Rotate ci?")
+        tab_to(page, "Rotate token")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Token ci rotated.")).to_be_visible()
+        tab_to(page, "Delete the bot")
+        page.keyboard.press("Enter")
+        tab_to(page, "Delete the bot")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("typed deleted.")).to_be_visible()
+
+
+def test_a_bot_works_without_javascript(site):
+    with new_page(site.browser, site.url, java_script_enabled=False) as page:
+        sign_in(page, "Ada0")
+        page.goto(BOTS)
+        page.fill("[name=username]", "plain")
+        page.get_by_role("button", name="Create bot").click()
+        page.fill("[name=name]", "ci")
+        page.get_by_role("button", name="Create token").click()
+        expect(page.locator("input.secret")).to_be_visible()
+        page.get_by_role("link", name="Revoke ci").click()
+        page.get_by_role("button", name="Revoke token").click()
+        expect(page.get_by_text("Token ci revoked.")).to_be_visible()
+        page.get_by_role("link", name="Delete the bot").click()
+        page.get_by_role("button", name="Delete the bot").click()
+        expect(page.get_by_text("plain deleted.")).to_be_visible()
+        expect(page).to_have_url(BOTS)
 
 
 def test_a_chosen_theme_wins_over_that_of_the_system(page):

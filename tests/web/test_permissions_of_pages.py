@@ -53,6 +53,9 @@ THREAD, PULL = f"{REPO}/threads/{{number}}", f"{REPO}/pulls/{{number}}"
 OF_THREAD, OF_PULL = f"{IN_REPO}/threads/{{number}}", f"{IN_REPO}/pulls/{{number}}"
 OF_REPLY = f"{OF_THREAD}/replies/{{reply_number}}"
 MEMBERS = "/teams/{team_slug}/~members"
+BOTS = "/teams/{team_slug}/~settings/bots"
+BOT_TOKENS = "POST /teams/{team_slug}/bots/{username}/api-tokens"
+ROTATE_BOT_TOKEN = "PUT /teams/{team_slug}/bots/{username}/api-tokens/{uuid}/rotate"
 TEXTS = {"title": "t", "body": "b", "kind": "issue", "priority": "normal", "status": "open"}
 OWN, ALL = ("own",), None
 
@@ -69,6 +72,7 @@ PAGES: dict[str, Page] = {
     "GET /api-tokens": read("/settings/tokens"),
     "POST /api-tokens": Page("/settings/tokens", {}, cases=("",)),
     "PUT /api-tokens/{uuid}/revoke": Page("/settings/tokens/{uuid}/revoke", {}, cases=OWN),
+    "PUT /api-tokens/{uuid}/rotate": Page("/settings/tokens/{uuid}/rotate", {}, cases=OWN),
     "GET /users/self/sessions": read("/settings/sessions"),
     "DELETE /users/self/sessions": Page("/settings/sessions/end", {}, form="/settings/sessions"),
     "DELETE /users/self/sessions/{uuid}": Page(
@@ -92,6 +96,14 @@ PAGES: dict[str, Page] = {
     "POST /teams/{team_slug}/members": Page(MEMBERS, {}, form=""),
     "PUT /teams/{team_slug}/members/{username}": Page(f"{MEMBERS}/{{username}}/role", {}, form=""),
     "DELETE /teams/{team_slug}/members/{username}": Page(f"{MEMBERS}/{{username}}/remove", {}),
+    "POST /teams/{team_slug}/bots": Page(BOTS, {"display_name": "", "role": "member"}),
+    "PUT /teams/{team_slug}/bots/{username}": Page(f"{BOTS}/{{username}}/name", {}),
+    "DELETE /teams/{team_slug}/bots/{username}": Page(f"{BOTS}/{{username}}/delete", {}),
+    BOT_TOKENS: Page(f"{BOTS}/{{username}}", {"permission": "read"}),
+    ROTATE_BOT_TOKEN: Page(f"{BOTS}/{{username}}/tokens/{{uuid}}/rotate", {"keep_old": "0"}),
+    "DELETE /teams/{team_slug}/bots/{username}/api-tokens/{uuid}": Page(
+        f"{BOTS}/{{username}}/tokens/{{uuid}}/revoke", {}
+    ),
     "POST /{owner}/repos": Page(
         "/new/repo?owner={owner}", {"owner": "{owner}", "visibility": "private"}
     ),
@@ -144,6 +156,10 @@ PAGES: dict[str, Page] = {
     f"POST {PULL}/merge": Page(
         f"{OF_PULL}/merge", {"merge_strategy": "merge", "expected_head_sha": "{head}"}, form=""
     ),
+    f"PUT {PULL}/auto-merge": Page(
+        f"{OF_PULL}/auto-merge", {"merge_strategy": "merge", "expected_head_sha": "{head}"}, form=""
+    ),
+    f"DELETE {PULL}/auto-merge": Page(f"{OF_PULL}/auto-merge/cancel", {}, form=""),
     f"POST {PULL}/reviews": Page(f"{OF_PULL}/reviews", {}, form=""),
 }
 WEBHOOKS = {
@@ -168,12 +184,20 @@ for api_path, path in WEBHOOKS.items():
         f"GET {api_delivery}": Page(delivery),
         f"POST {api_delivery}/redeliver": Page(f"{delivery}/redeliver", {}, form=""),
     }
+NO_BOTS = [cell for cell in CELLS if cell.who != "B"]
+"""Bots have no pages: they cannot sign in."""
 ARCHIVE = Page(f"{SETTINGS}/archive", {}, form="")
 VISIT = re.compile("django_session|browsersession|last_seen_at")
 """In statements that store the first visit of a session."""
-CREATED = {"POST /api-tokens": 201, **{f"POST {path}": 201 for path in WEBHOOKS}}
-CREATED |= {f"PUT {path}/{{webhook_uuid}}/rotate-secret": 200 for path in WEBHOOKS}
-"""Pages that answer a success with another status than 303: a new secret is shown once."""
+CREATED = {
+    "POST /api-tokens": 201,
+    "PUT /api-tokens/{uuid}/rotate": 201,
+    BOT_TOKENS: 201,
+    ROTATE_BOT_TOKEN: 201,
+    **{f"POST {path}": 201 for path in WEBHOOKS},
+    **{f"PUT {path}/{{webhook_uuid}}/rotate-secret": 200 for path in WEBHOOKS},
+}
+"""Pages that answer a success with another status than 303: a new text is shown once."""
 
 
 def page_of(cell: Cell) -> Page | None:
@@ -243,7 +267,7 @@ class Try:
 def rows() -> Iterator[Any]:
     """The cells of each row with a page, one owner at a time."""
     found: dict[str, list[Cell]] = {}
-    for cell in CELLS:
+    for cell in NO_BOTS:
         if page_of(cell) is not None:
             words = [cell.operation.replace("{owner}", cell.owner), cell.case, cell.body or ""]
             found.setdefault(" ".join(filter(None, map(str, words))), []).append(cell)

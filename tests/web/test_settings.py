@@ -220,10 +220,69 @@ def test_a_token_gets_a_scope_on_the_page(visit, make, ada):
     refused = person.post(TOKENS, name="x", repo_paths="users/ada/missing", **scope).gives(422)
     assert "users/ada/missing" in refused.alert()
     made = person.post(TOKENS, name="x", repo_paths="users/ada/notes\r\n", **scope).gives(201)
-    assert "read, only users/Ada/notes" in made.text
+    assert "It reads, only in users/Ada/notes" in made.text
     text = re.findall(rf'value="({TOKEN_PREFIX}\w+)"', made.html)[0]
     record = Api(text).get("/api-tokens/self").gives()
     assert (record["permission"], record["repo_paths"]) == ("read", ["users/Ada/notes"])
+
+
+def test_the_page_proposes_a_token_that_reads_named_repositories_for_90_days(visit, ada, events):
+    person = visit(ada)
+    form = person.get(TOKENS).html
+    proposed = dict(
+        re.findall(r'<input type="radio" name="(\w+)" value="(\w+)"[^>]* checked', form)
+    )
+    proposed |= dict(
+        re.findall(r'<select name="(\w+)".*?value="([^"]+)" selected', form, re.DOTALL)
+    )
+    read = {"permission": "read", "reach": "listed", "expires_at": "90 days"}
+    assert proposed == read
+    with events():
+        page = person.post(TOKENS, **proposed | {"name": "x"}).gives(422)
+        assert "Name at least one" in page.alert()
+        both = {"name": "x", "reach": "all", "repo_paths": "users/ada/x"}
+        assert "remove these" in person.post(TOKENS, **proposed | both).gives(422).alert()
+    person.post(TOKENS, **proposed | {"name": "x", "reach": "all"}).gives(201)
+    token = ApiToken.objects.get(name="x")
+    assert (token.permission, token.is_limited) == ("read", False)
+    assert token.expires_at is not None
+    assert token.expires_at > timezone.now() + dt.timedelta(days=89)
+
+
+def test_the_list_says_what_each_token_can_do(visit, make, ada):
+    repo = make.repo(ada, "notes", by=ada)
+    for permission in ("read", "write", "admin"):
+        make.scoped_token(ada, permission=permission)
+    make.scoped_token(ada, repo, permission="write")
+    text = visit(ada).get(TOKENS).text
+    for words in ("reads.", "reads and writes.", "does everything that you may do."):
+        assert f"It {words}" in text
+    assert "It reads and writes, only in users/Ada/notes" in text
+    ada.tokens.get(is_limited=True).repos.clear()
+    assert "It can do nothing" in visit(ada).get(TOKENS).text
+
+
+def test_a_token_is_rotated_on_its_page_with_an_overlap(visit, make, ada, alice, events):
+    old, token = make.token(ada), ada.tokens.get()
+    path, person = f"{TOKENS}/{token.uuid}/rotate", visit(ada)
+    with events():
+        assert person.get(path).gives().h1 == "Rotate tests?"
+        assert 'value="24 hours" selected' in person.get(path).html
+        visit(alice).get(path).gives(404)
+        visit(alice).post(path).gives(404)
+        person.post(path, keep_old="73 hours").gives(422)
+    with events("token-rotated"):
+        page = person.post(path, keep_old="1 hour").gives(201)
+    assert page.header("Cache-Control") == "no-store" and "The old text works until" in page.text
+    [new] = re.findall(rf'value="({TOKEN_PREFIX}\w+)"', page.html)
+    for text in (old, new):
+        Api(text).get("/api-tokens/self").gives()
+    assert "the old text works until" in person.get(TOKENS).text
+    page = person.post(path, keep_old="0s").gives(201)
+    assert "does not work any more" in page.text and new not in person.get(TOKENS).html
+    Api(new).get("/api-tokens/self").fails(401, "invalid_token")
+    actions.revoke_token(principal=None, token=token)
+    assert "has ended" in person.post(path, keep_old="0s").gives(409).alert()
 
 
 def test_a_token_without_a_name_or_with_an_invalid_expiry_is_refused_and_keeps_what_was_typed(

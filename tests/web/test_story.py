@@ -70,6 +70,8 @@ def make_team_and_repository(ada: Page) -> None:
 def make_token(ada: Page) -> str:
     ada.goto("/settings/tokens")
     ada.get_by_label("Name", exact=True).fill("laptop")
+    ada.locator("[name=permission][value=write]").check()
+    ada.locator("[name=reach][value=all]").check()
     press(ada, "Create token")
     return ada.get_by_label("The new token").input_value()
 

@@ -14,10 +14,13 @@ from django.db.backends.sqlite3 import base, schema
 
 HARMLESS = re.compile(
     r"SELECT |PRAGMA |SAVEPOINT |RELEASE |CREATE (?:TABLE|INDEX|UNIQUE INDEX) |DROP INDEX "
-    r'|ALTER TABLE "\w+" ADD COLUMN (?!.* DEFAULT .* REFERENCES )|INSERT INTO "django_migrations" ',
+    r'|INSERT INTO "django_migrations" '
+    r'|ALTER TABLE "\w+" ADD COLUMN (?!(?i:(?=.*\bDEFAULT\b).*\bREFERENCES\b))',
     re.DOTALL,
 )
-"""Beginnings of statements that leave every foreign key as valid as it was."""
+"""Beginnings of statements that leave every foreign key as valid as it was. A new column with a
+default may refer to a row that does not exist.
+"""
 
 
 class SchemaEditor(schema.DatabaseSchemaEditor):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import migrations
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
 
 class AddColumn(migrations.AddField):
@@ -17,16 +18,9 @@ class AddColumn(migrations.AddField):
     def database_forwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
     ) -> None:
-        connection = schema_editor.connection
-        if connection.vendor != "sqlite":
+        if schema_editor.connection.vendor != "sqlite":
             super().database_forwards(app_label, schema_editor, from_state, to_state)
             return
         model = to_state.apps.get_model(app_label, self.model_name)
-        field = model._meta.get_field(self.name)
-        definition, parameters = schema_editor.column_sql(model, field)
-        values = tuple(schema_editor.quote_value(value) for value in parameters)
-        quote = connection.ops.quote_name
-        schema_editor.execute(
-            f"ALTER TABLE {quote(model._meta.db_table)} ADD COLUMN {quote(field.column)} "
-            f"{definition % values}"
-        )
+        # The method of the editor for SQLite copies the table.
+        BaseDatabaseSchemaEditor.add_field(schema_editor, model, model._meta.get_field(self.name))

@@ -4,6 +4,7 @@ Each action first checks the caller's access, and can raise the errors of
 `ResourceAccess.require_change` besides its own: 401, 403 and 409.
 """
 
+from apps.pulls.actions.auto_merging import cancel_auto_merge, set_auto_merge
 from apps.pulls.actions.merging import merge_pull
 from apps.pulls.actions.pulls import (
     create_pull,
@@ -14,10 +15,12 @@ from apps.pulls.actions.pulls import (
 )
 
 __all__ = [
+    "cancel_auto_merge",
     "create_pull",
     "create_review",
     "delete_review",
     "merge_pull",
+    "set_auto_merge",
     "update_pull",
     "update_review",
 ]

@@ -33,7 +33,7 @@ from apps.git.tips import tip_of, tip_of_commit
 from apps.pulls import rules
 from apps.pulls.approval import all_blockers, approval_of
 from apps.pulls.heads import fetch_commit
-from apps.pulls.models import MergeAttempt, Pull
+from apps.pulls.models import AutoMerge, MergeAttempt, Pull
 from apps.repos.access import RepoAccess
 from apps.repos.models import PushJournal, Ref
 from apps.repos.pushes import apply_moves, is_doubted, open_journal, read_facts, settle
@@ -74,6 +74,10 @@ class Overtaken(Exception):
     """The tips differ from those of the plan."""
 
 
+class AutoMergeEnded(Exception):
+    """The auto-merge that a merge carries out has ended meanwhile."""
+
+
 class TurnMissed(Unavailable):
     """503 with an estimate of the seconds until the merge's turn. It keeps its position."""
 
@@ -93,6 +97,8 @@ class Merge:
     """The head that the caller has seen; None if the caller did not say."""
     deadline: float
     """The time on the monotonic clock until which its turn must come."""
+    auto_merge: AutoMerge | None = None
+    """The auto-merge that it carries out."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +137,14 @@ def merge_pull(
     merge_strategy: str = Strategy.MERGE,
     expected_head_sha: str | None = None,
     asked_since: dt.datetime | None = None,
+    auto_merge: AutoMerge | None = None,
 ) -> None:
     """Merge the pull's head into its target; events `branch-pushed`, then `pull-merged`.
 
     Requires write access, which is checked again at the end. `asked_since`: the time of the
     caller's first request, if its process may have died; a merge by the caller since then counts as
-    this one.
+    this one. `auto_merge`: the pull's auto-merge that this merge carries out; `AutoMergeEnded` if
+    the pull no longer has it at the end.
 
     Errors: 409 with all blockers (docs/pulls.md), `head_changed`, `merge_in_progress`; 503 if git
     fails, or if the merge's turn does not come within 20 seconds. It then keeps its position for a
@@ -145,7 +153,8 @@ def merge_pull(
     access.require_change(Level.WRITE)
     access.check_holds(pull)
     deadline = monotonic() + MERGE_SECONDS
-    merge = Merge(access, pull, Strategy(merge_strategy), expected_head_sha, deadline)
+    strategy = Strategy(merge_strategy)
+    merge = Merge(access, pull, strategy, expected_head_sha, deadline, auto_merge)
     try:
         _merge(merge, _check_blockers(merge))
     except Conflict:
@@ -368,6 +377,8 @@ def _move_target(
     lock(pull.repo)
     lock(pull)
     _check_lease(attempt)
+    if merge.auto_merge not in (None, pull.auto_merge):
+        raise AutoMergeEnded
     rules.check_unblocked(rules.state_blockers(pull))
     merge.by.renewed().require_change(Level.WRITE)
     if pull.tips() != (plan.head, move.old):

@@ -14,10 +14,11 @@ from apps.core.locks import lock
 from apps.core.rendered import rendered, rendered_for_edit, set_html
 from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind, PingKind
-from apps.events.record import Pinged, record
+from apps.events.record import Change, Pinged, record, record_all
 from apps.git.cache import GitFacts
 from apps.pulls import rules
 from apps.pulls.approval import level_of_approver
+from apps.pulls.auto_merge import ended, follow_review, wake
 from apps.pulls.heads import (
     find_source,
     keep_head,
@@ -25,7 +26,7 @@ from apps.pulls.heads import (
     update_from_tips,
     update_refs_on_commit,
 )
-from apps.pulls.models import MergeAttempt, Pull, PullStatus, Review, ReviewStatus
+from apps.pulls.models import AutoMergeEnd, MergeAttempt, Pull, PullStatus, Review, ReviewStatus
 from apps.pulls.versions import note_base, write_versions
 from apps.repos.access import RepoAccess
 from apps.repos.commits import note_commits
@@ -120,11 +121,20 @@ def _update_pull(
         data = {"changed": [*changed, "status"], "before": before, "after": status}
     if not data["changed"]:
         return
+    ends = _follow_status(access, pull) if "status" in data["changed"] else []
     pull.touch()
     pull.save()
     requests = [] if kind is Kind.PULL_UPDATED else _review_requests(pull)
     pings = [*pings_of_edit(pull.repo, pull, old_html, pull.thread.body_html), *requests]
-    record(kind, actor=access.user, about=pull, data=data, pings=pings)
+    record_all([Change(kind, access.user, pull, data, pings), *ends])
+
+
+def _follow_status(access: RepoAccess, pull: Pull) -> list[Change]:
+    """End the auto-merge of a closed pull, or let the worker try it; without saving the pull."""
+    if pull.status == PullStatus.CLOSED:
+        return ended(pull, AutoMergeEnd.CLOSED, access.user)
+    pull.wake_auto_merge()
+    return []
 
 
 def _review_requests(pull: Pull) -> list[Pinged]:
@@ -200,8 +210,9 @@ def _create_review(
     pull.thread.touch()
     note_uses(pull.repo_id, review.uuid, review.body, by=access.user.pk)
     note_commits(pull.repo_id, review.body_html)
+    ends = follow_review(review, access.user)
     pings, data = pings_of_text(access.repo, review.body_html), {"status": review.status}
-    record(Kind.REVIEW_CREATED, actor=access.user, about=review, data=data, pings=pings)
+    record_all([Change(Kind.REVIEW_CREATED, access.user, review, data, pings), *ends])
     return review
 
 
@@ -238,7 +249,8 @@ def update_review(
         kind = Kind.REVIEW_DISMISSED if is_dismissed else Kind.REVIEW_UPDATED
         data = {"status": review.status, "changed": changed}
         pings = pings_of_edit(access.repo, review, old_html, review.body_html)
-        record(kind, actor=access.user, about=review, data=data, pings=pings)
+        ends = follow_review(review, access.user)
+        record_all([Change(kind, access.user, review, data, pings), *ends])
 
 
 def _lock_review(access: RepoAccess, review: Review) -> None:
@@ -285,4 +297,5 @@ def delete_review(*, access: RepoAccess, review: Review) -> None:
         access.check_permission(Permission.ADMIN)
     forget_uses([review.uuid])
     review.delete()
+    wake([review.pull])
     record(Kind.REVIEW_DELETED, actor=access.user, about=review, data={"status": review.status})

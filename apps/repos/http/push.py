@@ -461,5 +461,5 @@ def check_credential(principal: Principal) -> None:
     is_valid = principal.renewed() is not None
     give_back_connection()
     if not is_valid:
-        text = "This API token has ended, or the account is deactivated. Nothing was pushed."
+        text = "This API token has ended, or the account is deactivated. The push was stopped."
         raise Unauthenticated("invalid_token", text)

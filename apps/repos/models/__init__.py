@@ -13,6 +13,7 @@ from apps.repos.models.protection import REQUIRED_MAX as REQUIRED_MAX
 from apps.repos.models.protection import Approver as Approver
 from apps.repos.models.protection import Protection as Protection
 from apps.repos.models.protection import ProtectionQuerySet as ProtectionQuerySet
+from apps.repos.models.protection import glob_matches as glob_matches
 from apps.repos.models.protection import protections_of as protections_of
 from apps.repos.models.protection import protects as protects
 from apps.repos.models.ref import TIP_COLUMNS as TIP_COLUMNS

@@ -53,6 +53,7 @@ class RefRow(NamedTuple):
     updated_at: dt.datetime
     pushed_by__uuid: UUID | None
     pushed_by__username: str | None
+    pushed_by__is_bot: bool | None
 
 
 class RefQuerySet(models.QuerySet["Ref"]):

@@ -63,6 +63,12 @@ def marked(text: str) -> SafeString:
 
 
 @register.filter
+def bot(is_bot: bool | None) -> SafeString:
+    """The label beside the name of a bot; empty for people."""
+    return SafeString(' <span class="state none">bot</span>' if is_bot else "")
+
+
+@register.filter
 def isolated(text: str) -> SafeString:
     """The marked text in `<bdi>`, for names and titles: it isolates their text direction."""
     return format_html("<bdi>{}</bdi>", marked(text))
