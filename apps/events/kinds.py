@@ -218,7 +218,7 @@ class Kind(DescribedKind):
     WEBHOOK_DISABLED = (
         "webhook-disabled",
         "disabled a webhook",
-        "disabled a {webhook}, because its receiver {reason}",
+        "disabled a {webhook}, because its receiver {failure}",
     )
 
 

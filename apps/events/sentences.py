@@ -25,7 +25,7 @@ OF_ONESELF = {
 """The sentences if the actor is also the person whom the event is about."""
 BY_SOMEBODY_ELSE = {Kind.USER_JOINED: "added the account of {person}"}
 DECIDED = {"approved": "approved", "changes_requested": "requested changes on"}
-REASONS = {"gave_up": "failed for three days", "gone": "answered 410"}
+FAILURES = {"gave_up": "failed for three days", "gone": "answered 410"}
 SOMETHING = "something"
 
 
@@ -136,7 +136,7 @@ PARTS: dict[str, Callable[[Record, str], Any]] = {
     "scope": of_data("scope", plain=False),
     "path": of_data("path", plain=False),
     "webhook": lambda record, _base: link(record["summary"]["web_url"], "webhook"),
-    "reason": lambda record, _base: REASONS.get(record["data"].get("reason", ""), "fails"),
+    "failure": lambda record, _base: FAILURES.get(record["data"].get("reason", ""), "fails"),
     "context": of_data("context", plain=False),
     "state": of_data("state"),
     "reason": of_data("reason"),

@@ -228,8 +228,13 @@ def changes(make, clone, acme, alice):
         people[name] = UserFactory.create(username=name)
         MemberFactory.create(team=acme, user=people[name], role=Role.MEMBER)
     protection = make.protection(clone.repo, by=alice)
-    rules = {"required_statuses": ["ci"], "status_reporters": ["bot"], "required_approvals": 0}
-    update_protection(access=access_of(alice, clone.repo), protection=protection, **rules)
+    update_protection(
+        access=access_of(alice, clone.repo),
+        protection=protection,
+        required_statuses=["ci"],
+        status_reporters=["bot"],
+        required_approvals=0,
+    )
     pulls = []
     for branch in ("one", "two", "three", "four"):
         clone.push_commit(branch, {branch: "new\n"}, onto="main")
