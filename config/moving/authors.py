@@ -45,7 +45,7 @@ class Authors:
 
     def username_of(self, name: str) -> str:
         """The username of the account that stands for this person."""
-        return User.objects.values_list("username", flat=True).get(pk=self.id_of(name))
+        return User.objects.only("username").get(pk=self.id_of(name)).username
 
     def _matching(self, key: str) -> User | None:
         return User.objects.filter(NOT_GONE, username_key=key).first() if self.match else None
