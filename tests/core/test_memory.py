@@ -33,11 +33,12 @@ libc.fclose(file)
 LARGE = """
 import ctypes
 class Info(ctypes.Structure):
-    _fields_ = [(str(number), ctypes.c_size_t) for number in range(10)]
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
 libc = ctypes.CDLL(None)
 libc.mallinfo2.restype = Info
 def mapped():
-    return getattr(libc.mallinfo2(), "4")  # hblkhd: bytes of blocks with memory of their own
+    return libc.mallinfo2().hblkhd
 for _ in range(3):
     before = mapped()
     block = bytes(5_000_000)
