@@ -78,12 +78,15 @@ class CombinedStatusViewSet(RepoScoped):
         `success`; `none` without a status. At most 1,000 contexts are listed; `state` counts all.
         """
         sha = self.kwargs["sha"]
-        latest = [*queries.latest_statuses(self.repo, sha)]
+        latest = [*queries.latest_statuses(self.repo, sha)[: MOST_CONTEXTS + 1]]
         if not latest:
             check_commit(self.repo, sha)
+        state = combined(status.state for status in latest)
+        if len(latest) > MOST_CONTEXTS:
+            state = queries.states_of([(self.repo.pk, sha)])[self.repo.pk, sha]
         return {
             "sha": sha,
-            "state": combined(status.state for status in latest),
+            "state": state,
             "contexts": [status_record(status) for status in latest[:MOST_CONTEXTS]],
             "contexts_truncated": len(latest) > MOST_CONTEXTS,
         }
