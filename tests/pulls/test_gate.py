@@ -77,6 +77,12 @@ class Changes:
         context, name = random.choice(["ci", "ci", "lint"]), random.choice(["bot", "bot", "eve"])
         create_status(access=self.access(name), sha=sha, context=context, state=state)
 
+    def fail(self, random: Random) -> None:
+        """Report a failure of each head."""
+        for head in Pull.objects.exclude(status="merged").values_list("head_sha", flat=True):
+            report = {"sha": str(head), "context": "ci", "state": "failure"}
+            create_status(access=self.access("bot"), **report)
+
     def review(self, random: Random) -> None:
         status = random.choice(["approved", "approved", "changes_requested"])
         actions.create_review(access=self.access("bot"), pull=self.pull(random), status=status)
@@ -270,7 +276,7 @@ class AlwaysFirst(Random):
 def test_nothing_is_merged_without_its_conditions_in_any_order(changes, settings, seed):
     settings.AFTER_PUSH = ["tests.pulls.push_hook", *settings.AFTER_PUSH]
     one = changes
-    late = [one.report, one.rule, one.role, one.cancel, one.review, one.status, one.work]
+    late = [one.fail, one.fail, one.rule, one.role, one.cancel, one.review, one.status, one.work]
     push_hook.preparing += [one.some(seed + step, *late, steps=1) for step in range(1000)]
     try:
         together(
