@@ -136,7 +136,7 @@ PARTS: dict[str, Callable[[Record, str], Any]] = {
     "scope": of_data("scope", plain=False),
     "path": of_data("path", plain=False),
     "webhook": lambda record, _base: link(record["summary"]["web_url"], "webhook"),
-    "failure": lambda record, _base: FAILURES.get(record["data"].get("reason", ""), "fails"),
+    "failure": lambda record, _base: FAILURES.get(record["data"].get("reason", ""), "failed"),
     "context": of_data("context", plain=False),
     "state": of_data("state"),
     "reason": of_data("reason"),

@@ -171,7 +171,7 @@ FOR_ADA += [
     for below in ("", "/delete", "/approvers/{approver}/remove")
 ]
 WEBHOOKS = f"{REPO}/settings/webhooks", f"/teams/{'t' * 64}/~settings/webhooks"
-FOR_ADA += [*WEBHOOKS, "/webhooks/{hook}"]
+FOR_ADA += WEBHOOKS
 for path, hook, delivery in zip(
     WEBHOOKS, ("hook", "team_hook"), ("delivery", "team_delivery"), strict=True
 ):

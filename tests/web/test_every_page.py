@@ -75,6 +75,7 @@ UNSEEN: dict[str, str] = {
     "avatars/teams/<uid:uid>.svg": "a picture",
     "unsubscribe": "has tests of its own, in a browser too",
     ".git": "leads to the repository",
+    "webhooks/<uid:uid>": "leads to the webhook",
     "/raw/<tree_path:path>": "a file as it is",
     "/pulls/<number:number>/verdict": "a part of the page of the pull",
     "/threads/<number:number>/replies": "the form that stands below a thread",
