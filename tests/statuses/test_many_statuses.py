@@ -42,7 +42,10 @@ def plan(rows):
 def test_statuses_of_a_commit_are_found_by_indexes(repo, alice, head):
     fill(repo, alice, head, 100, 100)
     rows = CommitStatus.objects.of_commit(repo, head)
-    assert "status_newest" in plan(list_statuses(repo, head)[:100])
+    newest = plan(list_statuses(repo, head)[:100])
+    if connection.vendor == "sqlite":  # PostgreSQL may go back along the primary key instead
+        assert "status_newest" in newest
+    assert "Sort Key" not in newest
     assert "status_of_context" in plan(rows.filter(context="ci/7").order_by("-id")[100:101])
     latest = rows.latest_by("context").values_list("state", flat=True).distinct()
     assert "status_of_context" in plan(latest)
