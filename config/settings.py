@@ -9,12 +9,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+from apps.core.memory import return_freed_memory
 from apps.core.slugs import PREFIX, path_schemas
 from config.environment import Environment, origin_of
 
 ROOT = Path(__file__).resolve().parent.parent
 # Files of this process are private to its user: database, repositories, mail in a folder.
 os.umask(0o077)
+return_freed_memory()
 env = Environment(ROOT)
 
 DATA_DIR = env.data_dir

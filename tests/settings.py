@@ -23,7 +23,7 @@ from config.settings import DATABASES  # noqa: E402
 # Each test client loads the middleware; looking for static files would take half of a test.
 WHITENOISE_AUTOREFRESH = True
 WORKER_THREAD = False  # tests run the jobs that they need
-WORKER_CONTEXTS: list[str] = []
+WORKER_CONTEXTS = []
 # Tests empty the tables: the database then lacks the id of its folder.
 SILENCED_SYSTEM_CHECKS = ["guildhall.E001"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -121,6 +121,17 @@ class ApiViewSet(GenericViewSet[Any]):
         answer. The level and the permission of a token were checked before.
         """
 
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer the request, and release its body.
+
+        The view and DRF's request refer to each other. They stay in memory until the garbage
+        collector runs, which counts objects and not bytes.
+        """
+        try:
+            return super().dispatch(request, *args, **kwargs)
+        finally:
+            self.sent = self.validated_data = {}
+
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         self.http_request = request
         return super().initialize_request(request, *args, **kwargs)

@@ -4,10 +4,11 @@
 of the server process: their answers are needed again and again.
 """
 
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
+from sys import getsizeof
 from threading import Lock
 from time import monotonic
 from typing import Final, Generic, ParamSpec, TypeVar, cast
@@ -20,6 +21,10 @@ from apps.git.run import GitTimeout
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Pair = tuple[GitRepo, str, str]
+"""A repository, a target and a head."""
+QUESTION_BYTES: Final = 1200
+"""Roughly the bytes of a question about a pair, without the paths in its answer."""
 SLOW_SECONDS: Final = 600.0
 """Seconds in which a merge that timed out is not tried again."""
 
@@ -89,29 +94,60 @@ class _Question(Generic[T]):
     def __init__(self) -> None:
         self.lock = Lock()
         self.answers: list[T] = []
+        self.size = QUESTION_BYTES
 
 
 class _AnswerCache(Generic[T]):
     """A cache of a function of two commits. For each pair one thread asks git, and others wait for
     its answer. Of errors only `GitTimeout` is cached.
+
+    `paths` returns the paths in an answer. Beyond `bytes_max` the least recently used answers are
+    removed.
     """
 
-    def __init__(self, function: Callable[[GitRepo, str, str], T], most: int) -> None:
-        def begin(repo: GitRepo, target: str, head: str) -> _Question[T]:
-            return _Question()
-
-        self.function = function
+    def __init__(
+        self,
+        function: Callable[[GitRepo, str, str], T],
+        paths: Callable[[T], Iterable[str]],
+        bytes_max: int,
+    ) -> None:
+        self.function, self.paths, self.bytes_max = function, paths, bytes_max
         self.lock = Lock()
-        self.question = lru_cache(most)(begin)
+        self.questions: OrderedDict[Pair, _Question[T]] = OrderedDict()
+        self.size = 0
 
     def get(self, repo: GitRepo, target: str, head: str) -> T:
-        with self.lock:  # without it, two threads could create the same question
-            question = self.question(repo, target, head)
+        pair = repo, target, head
+        question = self._question(pair)
         with question.lock:
             if not question.answers:
-                with _slow_merges.recorded(repo, target, head):
-                    question.answers.append(self.function(repo, target, head))
+                with _slow_merges.recorded(*pair):
+                    question.answers.append(self.function(*pair))
+                self._measure(pair, question)
             return question.answers[0]
+
+    def _question(self, pair: Pair) -> _Question[T]:
+        with self.lock:
+            if pair not in self.questions:
+                self.questions[pair] = _Question()
+                self._grow(QUESTION_BYTES)
+            self.questions.move_to_end(pair)
+            return self.questions[pair]
+
+    def _measure(self, pair: Pair, question: _Question[T]) -> None:
+        """Count the bytes of an answer, unless its question was removed meanwhile."""
+        size = sum(map(getsizeof, self.paths(question.answers[0])))
+        with self.lock:
+            if self.questions.get(pair) is question:
+                question.size += size
+                self._grow(size)
+
+    def _grow(self, size: int) -> None:
+        """Count these bytes, and remove the oldest questions if there are too many."""
+        self.size += size
+        while self.size > self.bytes_max:
+            _, oldest = self.questions.popitem(last=False)
+            self.size -= oldest.size
 
 
 def _record_slow_rebases(repo: GitRepo, target: str, head: str) -> Mergeability:
@@ -121,8 +157,10 @@ def _record_slow_rebases(repo: GitRepo, target: str, head: str) -> Mergeability:
     return answer
 
 
-_mergeability: Final = _AnswerCache(_record_slow_rebases, 1_024)
-_merged_tree: Final = _AnswerCache(_ask_merged_tree, 4_096)
+_mergeability: Final = _AnswerCache(
+    _record_slow_rebases, lambda answer: answer.conflict_paths, bytes_max=8 * 1024 * 1024
+)
+_merged_tree: Final = _AnswerCache(_ask_merged_tree, lambda _: (), bytes_max=4 * 1024 * 1024)
 
 
 def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:

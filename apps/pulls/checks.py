@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from uuid import UUID
 
@@ -38,6 +38,8 @@ class Checks:
 
     pull: Pull
     protections: Sequence[Protection]
+    loaded: Sequence[CommitStatus] | None = None
+    """The statuses of several heads, if the caller has read them; see `checks_of_all`."""
 
     @cached_property
     def required(self) -> list[Check]:
@@ -63,12 +65,15 @@ class Checks:
     @cached_property
     def _latest(self) -> list[CommitStatus]:
         """The latest status of each required context by each person, newest first."""
-        contexts = {name for row in self.protections for name in row.required_statuses}
-        if not contexts or self.pull.head_sha is None:
-            return []
-        rows = CommitStatus.objects.of_commit(self.pull.repo, self.pull.head_sha)
-        latest = rows.filter(context__in=sorted(contexts)).latest_by("context", "created_by")
-        return [*latest.with_roles().order_by("-pk")]
+        if self.loaded is None:
+            return _latest_of([self])
+        head = self.pull.repo_id, self.pull.head_sha
+        return [status for status in self.loaded if (status.repo_id, status.sha) == head]
+
+    @property
+    def contexts(self) -> set[str]:
+        """The required contexts."""
+        return {name for row in self.protections for name in row.required_statuses}
 
     def _check(self, protection: Protection, context: str) -> Check:
         reported = [status for status in self._latest if status.context == context]
@@ -85,3 +90,28 @@ class Checks:
         role: str | None = getattr(status, "role", None)
         level = level_on(Principal(person), self.pull.repo, role)
         return person.is_active and level >= Level.WRITE
+
+
+def checks_of_all(pulls: Iterable[tuple[Pull, Sequence[Protection]]]) -> list[Checks]:
+    """The required statuses of these pulls under these protections; one query for all of them, none
+    if no status is required.
+    """
+    checks = [Checks(pull, protections) for pull, protections in pulls]
+    loaded = _latest_of(checks)
+    return [replace(one, loaded=loaded) for one in checks]
+
+
+def _latest_of(checks: Iterable[Checks]) -> list[CommitStatus]:
+    """The latest status of each required context by each person, newest first. With several heads
+    also some of contexts that are required for another one.
+    """
+    requiring = [one for one in checks if one.contexts and one.pull.head_sha is not None]
+    if not requiring:
+        return []
+    rows = CommitStatus.objects.filter(
+        repo__in={one.pull.repo_id for one in requiring},
+        sha__in={one.pull.head_sha for one in requiring},
+        context__in={name for one in requiring for name in one.contexts},
+    )
+    latest = rows.latest_by("repo", "sha", "context", "created_by")
+    return [*latest.with_roles().order_by("-pk")]

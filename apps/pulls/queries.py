@@ -34,6 +34,7 @@ from apps.core.pagination import CountOf
 from apps.core.statements import Parameter, Statement, parameters
 from apps.git.cache import GitFacts
 from apps.pulls.approval import Approval, Eligibility
+from apps.pulls.checks import Checks, checks_of_all
 from apps.pulls.models import (
     ACTIVE,
     IS_ACTIVE,
@@ -263,6 +264,7 @@ class OwnPull:
 
     pull: Pull
     approval: Approval
+    checks: Checks
     may_write: bool
     """Whether the person may write to the repository."""
 
@@ -285,7 +287,7 @@ def _awaiting(principal: Principal) -> PullQuerySet:
 
 def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
     """At most `most` active pulls that the person opened and may read, newest activity first; four
-    queries.
+    queries, and one if a status is required.
     """
     pulls = first_rows(principal, _active, most)
     repos = {pull.repo_id: pull.repo for pull in pulls}
@@ -297,13 +299,18 @@ def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
         Prefetch("protections__approvers", Approver.with_roles()),
     )
     prefetch_related_objects(pulls, Prefetch("reviews", _decisions_with_roles()))
+    approvals = [_approval(pull) for pull in pulls]
+    checks = checks_of_all(
+        (approval.eligibility.pull, approval.protections) for approval in approvals
+    )
     return [
         OwnPull(
             pull,
-            _approval(pull),
+            approval,
+            checks_of_pull,
             level_on(principal, pull.repo, getattr(pull, "role", None)) >= Level.WRITE,
         )
-        for pull in pulls
+        for pull, approval, checks_of_pull in zip(pulls, approvals, checks, strict=True)
     ]
 
 

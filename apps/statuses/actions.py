@@ -76,9 +76,9 @@ def _add(access: RepoAccess, status: CommitStatus) -> CommitStatus:
     lock(checks)
     status.save(force_insert=True)
     _delete_oldest(status)
-    rows = CommitStatus.objects.of_commit(status.repo, status.sha)
-    latest = rows.latest_by("context")
-    checks.state = rules.combined(latest.values_list("state", flat=True).distinct())
+    rows = CommitStatus.objects.of_commit(status.repo, status.sha).latest_by("context")
+    # Distinct, because a commit may have thousands of contexts.
+    checks.state = rules.combined(rows.values_list("state", flat=True).distinct())
     checks.save(update_fields=["state"])
     pulls = pulls_of_code().active_with_head(status.repo, status.sha)
     auto_merges().wake(pulls)

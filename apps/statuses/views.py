@@ -11,8 +11,8 @@ from apps.core.filters import StrictFilterSet, TextFilter
 from apps.core.operation import operation
 from apps.repos.access import RepoScoped
 from apps.statuses import actions, queries
-from apps.statuses.models import NO_STATUS, CommitStatus
-from apps.statuses.rules import check_commit
+from apps.statuses.models import CommitStatus
+from apps.statuses.rules import check_commit, combined
 from apps.statuses.serializers import (
     CombinedStatusRecord,
     CreateStatus,
@@ -81,10 +81,12 @@ class CombinedStatusViewSet(RepoScoped):
         latest = [*queries.latest_statuses(self.repo, sha)[: MOST_CONTEXTS + 1]]
         if not latest:
             check_commit(self.repo, sha)
-        commit = self.repo.pk, sha
+        state = combined(status.state for status in latest)
+        if len(latest) > MOST_CONTEXTS:
+            state = queries.states_of([(self.repo.pk, sha)])[self.repo.pk, sha]
         return {
             "sha": sha,
-            "state": queries.states_of([commit]).get(commit, NO_STATUS),
+            "state": state,
             "contexts": [status_record(status) for status in latest[:MOST_CONTEXTS]],
             "contexts_truncated": len(latest) > MOST_CONTEXTS,
         }

@@ -33,6 +33,7 @@ from apps.pulls.queries import OwnPull, with_open_pulls
 from apps.repos.models import RepoQuerySet
 from apps.repos.queries import list_own_repos, list_readable_repos
 from apps.site.models import SiteSettings
+from apps.statuses.models import StatusState
 from apps.teams.queries import list_teams
 from apps.web.activity import feed_context, graph, scope_keys
 from apps.web.decorators import POST, page
@@ -54,6 +55,7 @@ State = tuple[str, str, str]
 ENDED: tuple[State, State] = ("soft", "no", "closed"), ("done", "yes", "merged")
 READY = ("good", "yes", "ready")
 CHECKING = ("wait", "wait", "checking")
+FAILED = {StatusState.FAILURE, StatusState.ERROR}
 """Git has not checked the pull for conflicts yet."""
 
 
@@ -180,7 +182,9 @@ class Row:
 
 
 def waiting_rows(principal: Principal) -> tuple[list[Row], list[Row]]:
-    """The pulls waiting for the person, and the person's pulls waiting for others; five queries."""
+    """The pulls waiting for the person, and the person's pulls waiting for others; at most six
+    queries.
+    """
     yours = [awaiting_row(pull) for pull in queries.pulls_awaiting(principal, MOST)]
     others: list[Row] = []
     for own in queries.own_pulls(principal, MOST):
@@ -247,11 +251,12 @@ def problem_of(own: OwnPull) -> tuple[str, str] | None:
         return f"it conflicts with {pull.target_branch}", "conflict"
     if pull.has_conflict is False and pull.nothing_to_merge:
         return f"{pull.target_branch} already has all of its commits", "nothing to merge"
-    return None
+    failed = [name for name, state in own.checks.unmet.items() if state in FAILED]
+    return (f"{listed(failed)} failed", "checks failed") if failed else None
 
 
 def approval_of(own: OwnPull) -> tuple[str, State]:
-    """The approvals of a pull without a problem, and its state."""
+    """The approvals and required statuses of a pull without a problem, and its state."""
     approval = own.approval
     if wanting := approval.wanting:
         pending = [user.username for user in approval.pending]
@@ -262,6 +267,9 @@ def approval_of(own: OwnPull) -> tuple[str, State]:
             "wait",
             f"{approval.required - wanting} of {approval.required} approvals",
         )
+    if unmet := [*own.checks.unmet]:
+        have = "has" if len(unmet) == 1 else "have"
+        return f"{listed(unmet)} {have} not passed yet", ("wait", "wait", "checks pending")
     given = "all approvals are in" if approval.required else "no approval is required"
     if not own.may_write:
         return given, ("wait", "wait", "to be merged")

@@ -9,6 +9,7 @@ import pytest
 
 from apps.git import cache, merge, run
 from apps.git.merge import Mergeability, Strategy
+from apps.git.repo import GitRepo
 from apps.git.run import GitTimeout
 from tests.git.scratch import Scratch
 from tests.git.stuck import stuck
@@ -108,3 +109,26 @@ def test_thousands_of_renames_are_told_in_time(repo: Scratch) -> None:
 def page(number: int) -> bytes:
     """A text of 20 KB that is similar to no other."""
     return b"".join(b"%x\n" % (number * line**5) for line in range(1, 1200))
+
+
+@pytest.mark.parametrize(("length", "most"), [(0, 100), (50_000, 9)])
+def test_the_oldest_answers_are_removed_if_all_together_are_too_large(
+    repo: Scratch, length: int, most: int
+) -> None:
+    heads: list[str] = []
+
+    def ask(_: GitRepo, target: str, head: str) -> tuple[str, ...]:
+        heads.append(head)
+        return (head + "a" * length,)
+
+    answers = cache._AnswerCache(ask, lambda paths: paths, bytes_max=500_000)
+    for number in range(most):
+        answers.get(repo, "target", str(number))
+        assert answers.get(repo, "target", "0") == ("0" + "a" * length,)
+    assert heads == [str(number) for number in range(most)], "nothing is too large yet"
+    for number in range(1000):
+        answers.get(repo, "target", f"other {number}")
+    assert answers.size <= 500_000
+    assert answers.size == sum(question.size for question in answers.questions.values())
+    answers.get(repo, "target", "0")
+    assert heads[-1] == "0", "git is asked again"

@@ -77,6 +77,12 @@ class Changes:
         context, name = random.choice(["ci", "ci", "lint"]), random.choice(["bot", "bot", "eve"])
         create_status(access=self.access(name), sha=sha, context=context, state=state)
 
+    def fail(self, random: Random) -> None:
+        """Report a failure of each head."""
+        for head in Pull.objects.exclude(status="merged").values_list("head_sha", flat=True):
+            report = {"sha": str(head), "context": "ci", "state": "failure"}
+            create_status(access=self.access("bot"), **report)
+
     def review(self, random: Random) -> None:
         status = random.choice(["approved", "approved", "changes_requested"])
         actions.create_review(access=self.access("bot"), pull=self.pull(random), status=status)
@@ -228,8 +234,13 @@ def changes(make, clone, acme, alice):
         people[name] = UserFactory.create(username=name)
         MemberFactory.create(team=acme, user=people[name], role=Role.MEMBER)
     protection = make.protection(clone.repo, by=alice)
-    rules = {"required_statuses": ["ci"], "status_reporters": ["bot"], "required_approvals": 0}
-    update_protection(access=access_of(alice, clone.repo), protection=protection, **rules)
+    update_protection(
+        access=access_of(alice, clone.repo),
+        protection=protection,
+        required_statuses=["ci"],
+        status_reporters=["bot"],
+        required_approvals=0,
+    )
     pulls = []
     for branch in ("one", "two", "three", "four"):
         clone.push_commit(branch, {branch: "new\n"}, onto="main")
@@ -265,7 +276,7 @@ class AlwaysFirst(Random):
 def test_nothing_is_merged_without_its_conditions_in_any_order(changes, settings, seed):
     settings.AFTER_PUSH = ["tests.pulls.push_hook", *settings.AFTER_PUSH]
     one = changes
-    late = [one.report, one.rule, one.role, one.cancel, one.review, one.status, one.work]
+    late = [one.fail, one.fail, one.rule, one.role, one.cancel, one.review, one.status, one.work]
     push_hook.preparing += [one.some(seed + step, *late, steps=1) for step in range(1000)]
     try:
         together(

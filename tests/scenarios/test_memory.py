@@ -1,13 +1,16 @@
-"""A large push, and a clone of it, do not increase the server's memory."""
+"""Large pushes, clones, uploads and downloads do not increase the server's memory."""
 
 from __future__ import annotations
 
 import os
+from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
 from tests.gitclient import Git
-from tests.processes import peak_memory
+from tests.processes import memory, peak_memory
 
 ROOM = 50_000_000
 PLAIN = ("-c", "core.compression=0", "-c", "core.bigFileThreshold=1m")
@@ -34,3 +37,30 @@ def test_a_large_push_and_a_clone_of_it_leave_memory_flat(megabytes, server, tmp
     grown = (after_push - before, peak_memory(*server.pids) - before)
     print(f"{server.kind}: grown by {grown[0]:,} bytes with the push, {grown[1]:,} with the clone")
     assert max(grown) < ROOM
+
+
+@pytest.mark.slow
+@pytest.mark.once
+def test_the_memory_of_uploads_and_downloads_is_returned_to_the_system(server):
+    alice = server.api("alice")
+    server.api("sam").put("/site-settings", rate_limits_enabled=False).gives()
+    alice.post("/users/alice/repos", name="Files", slug="files").gives(201)
+    file = {"filename": "a.bin", "content_base64": b64encode(os.urandom(6_000_000)).decode()}
+
+    def upload_and_download(_: int) -> bool:
+        answer = alice.post("/users/alice/repos/files/uploads", **file)
+        if answer.status == 503:  # too many at once
+            return False
+        address = f"/api/v1/uploads/{answer.gives(201)['uuid']}/content"
+        with closing(server.connect()) as connection:
+            connection.request("GET", address, headers=alice.headers)
+            return len(connection.getresponse().read()) == 6_000_000
+
+    upload_and_download(0)
+    before = memory(*server.pids)
+    with ThreadPoolExecutor(4) as people:
+        finished = sum(people.map(upload_and_download, range(40)))
+    grown = memory(*server.pids) - before
+    print(f"{server.kind}: grown by {grown:,} bytes with {finished} files")
+    assert finished > 20
+    assert grown < ROOM

@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -43,17 +43,22 @@ class Relay:
         self.release, self.is_held = threading.Event(), threading.Event()
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.url = "http://{}:{}".format(*self.listening.getsockname())
+        self.sockets = [self.listening]
+        self.threads: list[threading.Thread] = []
 
     def serve(self) -> None:
-        with suppress(OSError):  # the test has ended, and closed the socket
+        with suppress(OSError):  # `close` ends `accept`
             while True:
                 client, _ = self.listening.accept()
+                self.sockets.append(client)
                 upstream = socket.create_connection(self.to)
+                self.sockets.append(upstream)
                 self.start(self.upload, client, upstream)
                 self.start(self.copy, upstream, client)
 
     def start(self, work: Any, *sockets: Any) -> None:
-        threading.Thread(target=work, args=sockets, daemon=True).start()
+        self.threads.append(threading.Thread(target=work, args=sockets))
+        self.threads[-1].start()
 
     def copy(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
@@ -69,19 +74,26 @@ class Relay:
                 passed += len(piece)
                 if passed > HELD_AFTER:
                     self.is_held.set()
-                    assert self.release.wait(60)
+                    self.release.wait(600)
             upstream.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self.release.set()
+        for each in self.sockets:
+            with suppress(OSError):  # it may be disconnected
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in self.threads:
+            thread.join()
+        for each in self.sockets:
+            each.close()
 
 
 @contextmanager
 def relay(server: Server) -> Iterator[Relay]:
     made = Relay(server)
     made.start(made.serve)
-    try:
+    with closing(made):
         yield made
-    finally:
-        made.release.set()
-        made.listening.close()
 
 
 @pytest.fixture
@@ -139,14 +151,15 @@ def test_a_push_that_arrives_slowly_ends_with_the_account_and_loses_nothing(
             off_board(server, leaver)
             while stream.next():
                 pass
-        eventually(lambda: not quarantines(server))
-        assert not slow.release.is_set(), "it has ended although its body has not"
+        # Sooner than the server gives up a client that sends nothing.
+        eventually(lambda: not quarantines(server), within=15)
+        assert not slow.release.is_set()
         slow.release.set()
         assert push.result(60).returncode != 0
+        assert "Authentication failed" in tree.fails("fetch", tree.url)
     assert state(server, leaver) == ["small"]
     branches = server.api("alice").get(f"/teams/{leaver}/repos/{leaver}/branches").gives()
     assert [branch["name"] for branch in branches["results"]] == ["small"]
-    assert "Authentication failed" in tree.fails("fetch", tree.url)
 
 
 @pytest.mark.parametrize("first", ["the push", "the off-boarding", "neither"])

@@ -1,13 +1,16 @@
 """Home, the person's pulls, the inbox and search: lists across repositories, within access."""
 
 import re
+from typing import Any
 
 import pytest
 
 from apps.events.models import Ping
 from apps.pulls.jobs import check_next_conflict
-from apps.pulls.models import PullStatus, ReviewStatus
+from apps.pulls.models import Pull, PullStatus, ReviewStatus
+from apps.repos.actions import create_protection
 from apps.repos.models import BRANCHES, Repo, Visibility
+from apps.statuses.actions import create_status
 from apps.teams.actions import add_member
 from apps.teams.models import Member
 from apps.threads.models import Thread
@@ -23,7 +26,7 @@ from tests.factories import (
     UserFactory,
 )
 from tests.gitclient import Clone
-from tests.principals import team_access_of
+from tests.principals import access_of, team_access_of
 from tests.test_queries import costing
 from tests.web.page_client import plain
 
@@ -103,6 +106,51 @@ def test_a_pull_is_ready_once_git_has_found_no_conflict(visit, team_repo, make, 
     [conflict] = shown("Waiting for you")
     assert "your pull · it conflicts with main conflict" in conflict
     assert not shown("Waiting for others")
+
+
+def test_a_pull_waits_for_its_required_statuses(visit, team_repo, make, alice, bob, tmp_path):
+    clone = Clone(tmp_path / "clone", team_repo, alice)
+    clone.commit("main", {"README": "A place to meet.\n"})
+    clone.commit("feature", {"arch": "open\n"}, onto="main")
+    clone.push("main", "feature")
+    settings: Any = {"required_approvals": 0, "required_statuses": ["ci/build", "ci/test"]}
+    create_protection(access=access_of(alice, team_repo), branch="main", **settings)
+    pull = make.pull(team_repo, by=alice)
+    assert check_next_conflict()
+
+    def after(context: str, state: str, heading: str) -> str:
+        sent = {"sha": pull.head_sha, "context": context, "state": state}
+        create_status(access=access_of(bob, team_repo), **sent)
+        [row] = rows(visit(alice).get("/").gives(), heading)
+        return str(row)
+
+    [row] = rows(visit(alice).get("/").gives(), "Waiting for others")
+    assert "your pull · ci/build and ci/test have not passed yet checks pending" in row
+    row = after("ci/build", "success", "Waiting for others")
+    assert "your pull · ci/test has not passed yet checks pending" in row
+    assert "your pull · ci/test failed checks failed" in after(
+        "ci/test", "error", "Waiting for you"
+    )
+    row = after("ci/test", "success", "Waiting for you")
+    assert "your pull · no approval is required ready" in row
+
+
+def test_required_statuses_cost_one_query_for_all_pulls(visit, repo, make, alice):
+    settings: Any = {"required_approvals": 0, "required_statuses": ["ci"]}
+    create_protection(access=access_of(alice, repo), branch="main", **settings)
+    costs, person = [], visit(alice)
+    for count in (1, 3):
+        for number in range(count):
+            source = f"s{number}-{count}"
+            RefFactory.create(repo=repo, full_name=BRANCHES + source)
+            pull = make.pull(repo, by=alice, source=source)
+            Pull.objects.filter(pk=pull.pk).update(head_sha=f"{pull.pk:040x}")
+        person.get("/pulls").gives()
+        with costing() as cost:
+            person.get("/pulls").gives()
+        costs.append(cost.sql)
+    assert person.get("/pulls?show=others").gives().html.count("ci has not passed yet") == 4
+    assert costs[0] == costs[1]
 
 
 def test_a_pull_with_nothing_to_merge_is_not_ready(visit, team_repo, make, alice, tmp_path):

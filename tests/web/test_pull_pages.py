@@ -80,6 +80,44 @@ def test_all_conditions_are_shown_at_once_and_a_refused_merge_shows_them_again(
     assert not re.search(r"[a-z]_[a-z]", refused.alert())
 
 
+def test_a_pull_is_set_to_merge_when_it_is_ready_and_cancelled_on_its_page(
+    visit, make, pull, address, alice, carol, events
+):
+    person = visit(alice)
+    assert "Merge when ready" not in person.get(address).text
+    make.protection(pull.repo, by=alice)
+    page = person.get(address).gives()
+    assert f'<button formaction="{address}/auto-merge">Merge when ready</button>' in page.html
+    sent = {"merge_strategy": "squash", "expected_head_sha": page.value("expected_head_sha")}
+    with events("auto-merge-set"):
+        person.post(f"{address}/auto-merge", **sent).redirects_to(f"{address}#verdict")
+    for part in (address, f"{address}/verdict"):
+        page = person.get(part).gives()
+        assert "alice has set this to merge when it is ready (Squash into one commit)" in page.text
+        assert "Merge when ready" not in page.text
+    with events("auto-merge-ended"):
+        for _ in range(2):
+            cancelled = person.post(f"{address}/auto-merge/cancel")
+            cancelled.redirects_to(f"{address}#verdict")
+    page = person.get(address)
+    assert "Merge when ready" in page.text
+    assert "ended the auto-merge of the pull: cancelled" in page.text
+    pull.repo.visibility = "public"
+    pull.repo.save()
+    assert "Merge when ready" not in visit(carol).get(address).text
+
+
+def test_a_pull_that_git_cannot_merge_is_not_set_to_merge(
+    visit, make, pull, address, clone, alice, events
+):
+    clone.push_commit("main", {"arch": "closed\n"}, onto="main", message="close it")
+    assert "Merge when ready" not in visit(alice).get(address).gives().text
+    sent = {"merge_strategy": "merge", "expected_head_sha": "0" * 40}
+    with events():
+        refused = visit(alice).post(f"{address}/auto-merge", **sent).gives(409)
+    assert "The head is now" in refused.alert()
+
+
 def test_who_can_approve_is_named_where_no_approver_is(
     visit, make, pull, address, alice, bob, carol
 ):
