@@ -23,10 +23,9 @@ from apps.core.durations import parse_duration, parse_future
 from apps.core.errors import ApiError, Invalid, as_api_error, is_storage_full
 from apps.core.serializers import RequestSerializer, RuleCharField
 from apps.core.slugs import USERNAME_MAX
-from apps.events.kinds import Kind
 from apps.git.run import GitDiskFull
 from apps.repos.models import Visibility
-from apps.repos.protection_rules import NamesFormField, with_form_fields
+from apps.repos.protection_rules import with_form_fields
 from apps.repos.queries import spaces_of
 from apps.repos.serializers import (
     AddApprover,
@@ -46,9 +45,6 @@ from apps.teams.serializers import (
     UpdateTeam,
 )
 from apps.web.responses import PageRequest, render_page, typed_values
-from apps.webhooks.actions import KEEP_OLD_HOURS
-from apps.webhooks.serializers import KEEP_OLD_HOURS_MAX, CreateWebhook, UpdateWebhook
-from apps.webhooks.serializers import RotateSecret as RotateSecretRequest
 
 PREVIEW = "preview"
 """The name of the button that previews a text."""
@@ -612,37 +608,3 @@ class NewApprover(PageForm):
     request_serializer = AddApprover
 
     username = text_field("Username", **PLAIN)
-
-
-class NewWebhook(PageForm):
-    request_serializer: type[RequestSerializer] = CreateWebhook
-    all_kinds = [str(kind) for kind in Kind]
-
-    url = text_field("Address", help_text="It begins with https://.", inputmode="url", **PLAIN)
-    description = text_field("Description", required=False, autocomplete="off")
-    kinds = NamesFormField(
-        label="Kinds of events", help_text="One in each line. Without any, all kinds are sent."
-    )
-
-    def clean_kinds(self) -> list[str]:
-        kinds: list[str] = self.cleaned_data["kinds"]
-        if unknown := [kind for kind in kinds if kind not in self.all_kinds]:
-            text = ", ".join(unknown)
-            raise forms.ValidationError(f"There are no such kinds: {text}.")
-        return kinds
-
-
-class EditWebhook(EditForm, NewWebhook):
-    request_serializer = UpdateWebhook
-
-
-class RotateSecret(PageForm):
-    request_serializer = RotateSecretRequest
-
-    keep_old_hours = forms.IntegerField(
-        label="Hours for which the old secret stays valid",
-        min_value=0,
-        max_value=KEEP_OLD_HOURS_MAX,
-        initial=KEEP_OLD_HOURS,
-        help_text="Until then each request has a signature by either secret. With 0 it ends now.",
-    )

@@ -30,7 +30,6 @@ from datetime import timedelta
 from django.utils import timezone
 from apps.accounts.access import access_to_user
 from apps.accounts.actions import create_invite, create_token, create_user
-from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import address_proof, reset_proof
 from apps.pulls.actions import create_pull
@@ -40,10 +39,8 @@ from apps.site.models import SiteSettings
 from apps.teams.access import access_to_team
 from apps.teams.actions import create_bot, create_bot_token, create_team
 from apps.threads.actions import create_reply, create_thread
-from apps.webhooks.access import access_to_site
-from apps.webhooks.actions import create_webhook
-from apps.webhooks.models import Delivery
 from tests.browse.code import code_of, push
+from tests.web.hostile_webhooks import add_webhooks
 
 SiteSettings.load()
 SiteSettings.objects.update(
@@ -96,24 +93,9 @@ of_team = access_to_team(Principal(ada), team)
 bot = create_bot(access=of_team, username="b" * 39, display_name={HOSTILE[:50]!r})
 bot_token, _ = create_bot_token(access=of_team, bot=bot, name="W" * 255, permission="read")
 invite = create_invite(principal=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
-site_access = access_to_site(Principal(User.objects.get(username="Sam1")))
-hooks = []
-for owner in (access, of_team, site_access):
-    url = "https://ci.example.org/" + "w" * 300
-    hook = create_webhook(access=owner, url=url, kinds=["pull-merged"], description="W" * 255)
-    hooks.append(hook)
-    hook.consecutive_failures, hook.next_attempt_at = 3, later
-    hook.save()
-    delivery = Delivery.objects.create(
-        webhook=hook, kind="pull-merged", event_id=1, attempt=3, status="failed", error="status",
-        response_status=500, duration_ms=12, request_headers={{"webhook-id": "evt_1"}},
-        request_body=json.dumps({{"title": {HOSTILE!r}}}), response_body={HOSTILE!r},
-        response_headers={{"x" * 60: {HOSTILE!r}}},
-    )
-    hooks.append(delivery)
+webhooks = add_webhooks({{"": access, "team_": of_team}}, later, {HOSTILE!r})
 print(json.dumps({{
-    "hook": str(hooks[0].uuid), "delivery": str(hooks[1].uuid),
-    "team_hook": str(hooks[2].uuid), "team_delivery": str(hooks[3].uuid),
+    **webhooks,
     "token": str(tokens[0].uuid), "bot_token": str(bot_token.uuid), "invite": str(invite.uuid),
     "protection": str(protection.uuid), "approver": str(people[1].uuid),
     "reset": f"token={{reset_proof(people[2])}}",
