@@ -17,7 +17,7 @@ from apps.webhooks import queue
 from apps.webhooks.actions import update_webhook
 from apps.webhooks.events import behind, overdue, read_news
 from apps.webhooks.models import Delivery, DisabledReason, Webhook
-from apps.webhooks.queue import BACK_OFF, settle
+from apps.webhooks.queue import BACK_OFF
 from apps.webhooks.sending import Outcome
 from tests.principals import access_of, team_access_of
 from tests.webhooks.hooks import (
@@ -29,6 +29,7 @@ from tests.webhooks.hooks import (
     last_delivery,
     make_hook,
     next_step,
+    settle,
     write,
 )
 
@@ -66,7 +67,7 @@ def test_events_come_in_order_and_a_failure_holds_back_the_later_ones(make, hook
     assert step.attempt.payload.message_id == f"evt_{first}"
     step = next_step(step)
     assert step.attempt.payload.event_id == second
-    assert settle(step, BROKEN, goes_on=True) is None
+    assert settle(step, BROKEN) is None
     hook.refresh_from_db()
     assert hook.cursor_event_id == first and hook.lease_token is None
     assert claimed(hook) == []  # not due yet
@@ -75,7 +76,7 @@ def test_events_come_in_order_and_a_failure_holds_back_the_later_ones(make, hook
     assert step.attempt.payload.event_id == second and step.is_recovering
     step = next_step(step)
     assert step.attempt.payload.event_id == third
-    assert settle(step, OK, goes_on=True) is None
+    assert settle(step, OK) is None
     rows = Delivery.objects.order_by("pk").values_list("event_id", "attempt", "status")
     assert [*rows] == [
         (first, 1, "succeeded"),
@@ -93,11 +94,11 @@ def test_a_worker_that_has_lost_its_lease_changes_nothing(make, hook, thread, al
     Webhook.objects.update(lease_until=timezone.now() - dt.timedelta(seconds=1))
     assert overdue() == [hook.pk]
     [step] = claimed(hook)
-    assert settle(slow, OK, goes_on=True) is None
+    assert settle(slow, OK) is None
     hook.refresh_from_db()
     assert hook.cursor_event_id < step.attempt.payload.event_id
     assert not Delivery.objects.exists()
-    settle(step, OK, goes_on=True)
+    settle(step, OK)
     assert Delivery.objects.count() == 1
 
 
@@ -171,7 +172,7 @@ def test_an_outcome_does_not_move_the_cursor_back(make, hook, thread, alice):
     [step] = claimed(hook)
     newest = Event.objects.newest_id()
     Webhook.objects.update(cursor_event_id=newest)  # a person drops the backlog meanwhile
-    assert settle(step, OK, goes_on=True) is None
+    assert settle(step, OK) is None
     hook.refresh_from_db()
     assert hook.cursor_event_id == newest
 
@@ -237,7 +238,7 @@ def test_a_webhook_sends_for_its_team_whoever_created_it(make, acme, alice, bob,
     remove_member(access=team_access_of(alice, acme), member=member)
     [step] = claimed(of_bob)
     assert step.attempt.payload.kind == "member-removed"
-    assert settle(step, OK, goes_on=True) is None
+    assert settle(step, OK) is None
 
 
 @pytest.mark.django_db
@@ -254,7 +255,7 @@ def test_the_payload_is_the_record_of_the_event(make, api, hook, thread, alice, 
     settings.BASE_URL = "https://code.example.org"
     write(make, thread, alice, 1)
     [step] = claimed(hook)
-    settle(step, OK, goes_on=True)
+    settle(step, OK)
     payload = step.attempt.payload
     record = api(alice).get(f"/events/{payload.event_id}").gives(200)
     expected = {"type": "reply-created", "timestamp": record["created_at"], "data": record}
