@@ -22,6 +22,7 @@ def test_a_status_is_reported(api, repo, alice, head, url, events):
         "target_url": "https://ci.example.org/7",
         "created_by_uuid": str(alice.uuid),
         "created_by_username": "alice",
+        "created_by_is_bot": False,
         "created_at": "",
     }
     assert recorded[0].data == {"sha": head, "context": "ci/build", "state": "pending"}
