@@ -83,7 +83,8 @@ UNSEEN = {
 
 
 def test_each_page_is_in_the_lists_of_the_browser_tests():
-    uuids = dict.fromkeys(("token", "invite", "protection", "approver"), str(UUID(int=0)))
+    names = ("token", "bot_token", "invite", "protection", "approver")
+    uuids = dict.fromkeys(names, str(UUID(int=0)))
     values = {**uuids, "reset": "", "proof": "", "commit": "1" * 40}
     paths = {path.format(**values) for path in PUBLIC + SIGNED_IN + FOR_ALL + FOR_ADA}
     tried = {resolve(unquote(urlsplit(path).path)).route for path in paths - {"/nowhere"}}
