@@ -27,10 +27,10 @@ from tests.server import Server
 from tests.tail import opened
 from tests.waiting import eventually
 
-EVENTS = 2000
+EVENTS = 1000
 """Events of each measurement of the rate."""
 HOOKS, DEAD = 1000, 300
-POSTS, ROUNDS = 100, 3
+POSTS, ROUNDS = 60, 2
 """Requests of a round, and rounds of each variant."""
 PORT = 18999
 servers.PATIENCE = 600.0  # this machine may be busy

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from uuid import uuid4
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -84,6 +86,18 @@ def test_events_come_in_order_and_a_failure_holds_back_the_later_ones(make, hook
         (second, 2, "succeeded"),
         (third, 1, "succeeded"),
     ]
+
+
+@pytest.mark.django_db
+def test_of_two_workers_one_takes_a_lease_and_none_with_an_old_cursor(hook):
+    stale = Webhook.objects.get()
+    first, second = uuid4(), uuid4()
+    assert queue.take(hook, first)
+    assert not queue.take(stale, second)
+    Webhook.objects.update(lease_until=None, lease_token=None, cursor_event_id=F("id") + 10**6)
+    assert not queue.take(stale, second)
+    hook.refresh_from_db()
+    assert queue.take(hook, second)
 
 
 @pytest.mark.django_db
