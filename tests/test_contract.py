@@ -51,6 +51,7 @@ RECORDS = {
     "Webhook": "uuid url kinds:array is_active:boolean state disabled_reason:string|null "
     "description secret_hint cursor_event_id:integer lag:integer consecutive_failures:integer "
     "next_attempt_at:string|null last_success_at:string|null created_by_uuid created_by_username "
+    "created_by_is_bot:boolean "
     "created_at updated_at",
     "Delivery": "uuid event_id:integer|null kind attempt:integer is_redelivery:boolean status "
     "response_status:integer|null error:string|null duration_ms:integer created_at",

@@ -23,10 +23,9 @@ from apps.core.durations import parse_duration, parse_future
 from apps.core.errors import ApiError, Invalid, as_api_error, is_storage_full
 from apps.core.serializers import RequestSerializer, RuleCharField
 from apps.core.slugs import USERNAME_MAX
-from apps.events.kinds import Kind
 from apps.git.run import GitDiskFull
 from apps.repos.models import Visibility
-from apps.repos.protection_rules import NamesFormField, with_form_fields
+from apps.repos.protection_rules import with_form_fields
 from apps.repos.queries import spaces_of
 from apps.repos.serializers import (
     AddApprover,
@@ -37,18 +36,12 @@ from apps.repos.serializers import (
 )
 from apps.teams.models import Role
 from apps.teams.serializers import (
-    BOT_ROLES,
     AddMember,
-    CreateBot,
     CreateTeam,
-    UpdateBot,
     UpdateMember,
     UpdateTeam,
 )
 from apps.web.responses import PageRequest, render_page, typed_values
-from apps.webhooks.actions import KEEP_OLD_HOURS
-from apps.webhooks.serializers import KEEP_OLD_HOURS_MAX, CreateWebhook, UpdateWebhook
-from apps.webhooks.serializers import RotateSecret as RotateSecretRequest
 
 PREVIEW = "preview"
 """The name of the button that previews a text."""
@@ -179,6 +172,14 @@ def radio_field(label: str, texts: Mapping[Any, str]) -> forms.ChoiceField:
         for word, text in texts.items()
     ]
     return forms.ChoiceField(label=label, choices=choices, widget=forms.RadioSelect)
+
+
+def proposal_field(label: str, texts: Mapping[str, str], proposal: str) -> forms.ChoiceField:
+    """Radio buttons with sentences, one of which is proposed."""
+    choices = [*texts.items()]
+    return forms.ChoiceField(
+        label=label, choices=choices, required=False, initial=proposal, widget=forms.RadioSelect
+    )
 
 
 def choice_field(label: str, words: Any) -> forms.ChoiceField:
@@ -381,20 +382,8 @@ class NewToken(ExpiringForm):
         help_text="What the token is for, such as the machine that uses it.",
         autocomplete="off",
     )
-    permission = forms.ChoiceField(
-        label="Permission",
-        choices=list(PERMISSIONS.items()),
-        required=False,
-        initial="read",
-        widget=forms.RadioSelect,
-    )
-    reach = forms.ChoiceField(
-        label="Valid for",
-        choices=list(REACHES.items()),
-        required=False,
-        initial="listed",
-        widget=forms.RadioSelect,
-    )
+    permission = proposal_field("Permission", PERMISSIONS, "read")
+    reach = proposal_field("Valid for", REACHES, "listed")
     repo_paths = forms.CharField(
         label="Repositories",
         required=False,
@@ -482,56 +471,6 @@ class SetRole(PageForm):
     role = choice_field("Role", Role)
 
 
-class NewBot(PageForm):
-    request_serializer = CreateBot
-
-    username = text_field(
-        "Username",
-        help_text="Letters and digits, with a single - _ or . between them. Bots and people share "
-        "all usernames.",
-        **PLAIN,
-    )
-    display_name = text_field("Name", required=False, autocomplete="off")
-    role = choice_field("Role", BOT_ROLES)
-
-
-class BotName(EditForm):
-    request_serializer = UpdateBot
-
-    display_name = text_field(
-        "Name", required=False, help_text="Shown beside the username.", autocomplete="off"
-    )
-
-
-class NewBotToken(NewToken):
-    PERMISSIONS = {
-        "read": "Read: fetch and look at everything that the bot can see, change nothing",
-        "write": "Write: also push, merge, report statuses, and take part in threads and pulls",
-        "admin": "Everything: it can do whatever the bot can",
-    }
-
-    permission = forms.ChoiceField(label="Permission", choices=list(PERMISSIONS.items()))
-    repo_paths = forms.CharField(
-        label="Repositories",
-        required=False,
-        widget=forms.Textarea(attrs={"rows": "3"}),
-        help_text="One path a line: the token is valid for these alone. Leave it empty for "
-        "everything that the bot may do.",
-    )
-
-
-class RotateBotToken(PageForm):
-    request_serializer = RotateToken
-    OVERLAPS = {"0": "At once", "1": "In an hour", "24": "In a day", "72": "In three days"}
-
-    keep_old = forms.ChoiceField(
-        label="The old text ends", choices=list(OVERLAPS.items()), initial="24"
-    )
-
-    def clean_keep_old(self) -> dt.timedelta:
-        return dt.timedelta(hours=int(self.cleaned_data["keep_old"]))
-
-
 VISIBILITIES = {
     Visibility.PRIVATE: "Only its owner, or members of the owning team, and staff can read it.",
     Visibility.INTERNAL: "Everybody who is signed in can read it.",
@@ -612,37 +551,3 @@ class NewApprover(PageForm):
     request_serializer = AddApprover
 
     username = text_field("Username", **PLAIN)
-
-
-class NewWebhook(PageForm):
-    request_serializer: type[RequestSerializer] = CreateWebhook
-    all_kinds = [str(kind) for kind in Kind]
-
-    url = text_field("Address", help_text="It begins with https://.", inputmode="url", **PLAIN)
-    description = text_field("Description", required=False, autocomplete="off")
-    kinds = NamesFormField(
-        label="Kinds of events", help_text="One in each line. Without any, all kinds are sent."
-    )
-
-    def clean_kinds(self) -> list[str]:
-        kinds: list[str] = self.cleaned_data["kinds"]
-        if unknown := [kind for kind in kinds if kind not in self.all_kinds]:
-            text = ", ".join(unknown)
-            raise forms.ValidationError(f"There are no such kinds: {text}.")
-        return kinds
-
-
-class EditWebhook(EditForm, NewWebhook):
-    request_serializer = UpdateWebhook
-
-
-class RotateSecret(PageForm):
-    request_serializer = RotateSecretRequest
-
-    keep_old_hours = forms.IntegerField(
-        label="Hours for which the old secret stays valid",
-        min_value=0,
-        max_value=KEEP_OLD_HOURS_MAX,
-        initial=KEEP_OLD_HOURS,
-        help_text="Until then each request has a signature by either secret. With 0 it ends now.",
-    )

@@ -6,14 +6,18 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django import forms
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404
 
 from apps.core.access import Level
+from apps.core.serializers import RequestSerializer
+from apps.events.kinds import Kind
 from apps.repos.access import RepoAccess
+from apps.repos.protection_rules import NamesFormField
 from apps.teams.access import TeamAccess
 from apps.web.decorators import FORM, POST, READ, View, page, repo_page, team_page
-from apps.web.forms import EditWebhook, NewWebhook, PageForm, RotateSecret
+from apps.web.forms import PLAIN, EditForm, PageForm, text_field
 from apps.web.frame import repo_context, team_context
 from apps.web.responses import (
     PageRequest,
@@ -27,6 +31,42 @@ from apps.webhooks import actions, queries
 from apps.webhooks.access import WebhookAccess, access_to_site, access_to_webhook
 from apps.webhooks.models import Delivery, Resume, Webhook
 from apps.webhooks.rules import outcome, reason_text
+from apps.webhooks.serializers import KEEP_OLD_HOURS_MAX, CreateWebhook, UpdateWebhook
+from apps.webhooks.serializers import RotateSecret as RotateSecretRequest
+
+
+class NewWebhook(PageForm):
+    request_serializer: type[RequestSerializer] = CreateWebhook
+    all_kinds = [str(kind) for kind in Kind]
+
+    url = text_field("Address", help_text="It begins with https://.", inputmode="url", **PLAIN)
+    description = text_field("Description", required=False, autocomplete="off")
+    kinds = NamesFormField(
+        label="Kinds of events", help_text="One in each line. Without any, all kinds are sent."
+    )
+
+    def clean_kinds(self) -> list[str]:
+        kinds: list[str] = self.cleaned_data["kinds"]
+        if unknown := [kind for kind in kinds if kind not in self.all_kinds]:
+            text = ", ".join(unknown)
+            raise forms.ValidationError(f"There are no such kinds: {text}.")
+        return kinds
+
+
+class EditWebhook(EditForm, NewWebhook):
+    request_serializer = UpdateWebhook
+
+
+class RotateSecret(PageForm):
+    request_serializer = RotateSecretRequest
+
+    keep_old_hours = forms.IntegerField(
+        label="Hours for which the old secret stays valid",
+        min_value=0,
+        max_value=KEEP_OLD_HOURS_MAX,
+        initial=actions.KEEP_OLD_HOURS,
+        help_text="Until then each request has a signature by either secret. With 0 it ends now.",
+    )
 
 
 class Pages(NamedTuple):

@@ -74,6 +74,7 @@ class WebhookRecord(RecordSerializer):
     last_success_at = TimestampField(allow_null=True)
     created_by_uuid = serializers.UUIDField()
     created_by_username = serializers.CharField()
+    created_by_is_bot = serializers.BooleanField()
     created_at = TimestampField()
     updated_at = TimestampField()
 
@@ -120,6 +121,7 @@ def webhook_record(webhook: Webhook) -> dict[str, Any]:
         "last_success_at": webhook.last_success_at,
         "created_by_uuid": webhook.created_by.uuid,
         "created_by_username": webhook.created_by.username,
+        "created_by_is_bot": webhook.created_by.is_bot,
         "created_at": webhook.created_at,
         "updated_at": webhook.updated_at,
     }

@@ -15,6 +15,7 @@ from django.utils import timezone
 from apps.accounts.models import ApiToken, Deletion, User
 from apps.idempotency.models import KeyedRequest
 from apps.jobs import worker
+from apps.pulls.actions import set_auto_merge
 from apps.pulls.models import Pull, PullVersion
 from apps.repos.actions import create_fork, delete_repo
 from apps.repos.models import UNREAD, CommitPush, Fork, ForkStatus, NamedCommit, PushJournal, Repo
@@ -54,6 +55,13 @@ def deleted_long_ago(repo: Repo, by: User) -> Repo:
     return repo
 
 
+def pushed_long_ago(repo, by):
+    """The journal of a push that has died."""
+    gone = {"full_name": "refs/heads/gone", "old": "1" * 40, "new": "2" * 40, "actor": by}
+    PushJournal.objects.create(repo=repo, push=repo.uuid, **gone)
+    PushJournal.objects.update(created_at=timezone.now() - DAY)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp_path):
     settings.SENDS_MAIL = True
@@ -63,7 +71,8 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     sha = clone.commit("main", {"a": "1\n"})
     make.thread(repo, by=alice, body=f"@bob: {sha}")
     clone.push("main", "main:topic")
-    make.pull(repo, by=alice, source="main", target="topic")
+    pull = make.pull(repo, by=alice, source="main", target="topic")
+    set_auto_merge(access=access_of(alice, repo), pull=pull)
     PullVersion.objects.update(due_at=timezone.now() - DAY)
     make.upload(repo, by=alice)
     Upload.objects.update(created_at=timezone.now() - DAY)
@@ -73,19 +82,17 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     )
     repo.git.set_head_branch("other")
     repo.refs.update(peeled_sha=None)
-    gone = {"full_name": "refs/heads/gone", "old": "1" * 40, "new": "2" * 40, "actor": alice}
-    PushJournal.objects.create(repo=repo, push=repo.uuid, **gone)
-    PushJournal.objects.update(created_at=timezone.now() - DAY)
+    pushed_long_ago(repo, alice)
     folder = of_no_repository(alice.uuid)
     expire(make.expiring_token(alice), repo)
     old = deleted_long_ago(make.repo(acme, "old", by=alice), alice)
-    before = settings.JOBS
-    settings.JOBS = [*before, test_worker.row("last")]
+    settings.JOBS = [*settings.JOBS, test_worker.row("last")]
     test_worker.stop.clear()
     worker.run(test_worker.stop)
     assert [message.to for message in mail.outbox] == [["bob@example.org"]]
     assert NamedCommit.objects.get().sha == CommitPush.objects.get(pushed_by=alice).sha == sha
     assert not (Upload.objects.exists() or Pull.objects.exclude(has_conflict=False))
+    assert not Pull.objects.exclude(auto_merge_due_at=None)
     assert Fork.objects.get().status == ForkStatus.COMPLETED
     assert Repo.objects.get(pk=repo.pk).tidied_at is not None
     assert not (any(rows.objects.exists() for rows in EMPTIED) or ApiToken.objects.to_warn())
@@ -94,4 +101,4 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
         and repo.git.head_branch() == "main"
     )
     assert not PullVersion.objects.exclude(due_at=None, changes_due_at=None)
-    assert len(before) == 19  # this test covers each of them but auto-merges
+    assert len(settings.JOBS) == 20  # this test covers each of them, and the last stops the worker

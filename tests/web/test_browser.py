@@ -30,7 +30,6 @@ from datetime import timedelta
 from django.utils import timezone
 from apps.accounts.access import access_to_user
 from apps.accounts.actions import create_invite, create_token, create_user
-from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import address_proof, reset_proof
 from apps.pulls.actions import create_pull
@@ -40,10 +39,8 @@ from apps.site.models import SiteSettings
 from apps.teams.access import access_to_team
 from apps.teams.actions import create_bot, create_bot_token, create_team
 from apps.threads.actions import create_reply, create_thread
-from apps.webhooks.access import access_to_site
-from apps.webhooks.actions import create_webhook
-from apps.webhooks.models import Delivery
 from tests.browse.code import code_of, push
+from tests.web.hostile_webhooks import add_webhooks
 
 SiteSettings.load()
 SiteSettings.objects.update(
@@ -96,24 +93,9 @@ of_team = access_to_team(Principal(ada), team)
 bot = create_bot(access=of_team, username="b" * 39, display_name={HOSTILE[:50]!r})
 bot_token, _ = create_bot_token(access=of_team, bot=bot, name="W" * 255, permission="read")
 invite = create_invite(principal=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
-site_access = access_to_site(Principal(User.objects.get(username="Sam1")))
-hooks = []
-for owner in (access, of_team, site_access):
-    url = "https://ci.example.org/" + "w" * 300
-    hook = create_webhook(access=owner, url=url, kinds=["pull-merged"], description="W" * 255)
-    hooks.append(hook)
-    hook.consecutive_failures, hook.next_attempt_at = 3, later
-    hook.save()
-    delivery = Delivery.objects.create(
-        webhook=hook, kind="pull-merged", event_id=1, attempt=3, status="failed", error="status",
-        response_status=500, duration_ms=12, request_headers={{"webhook-id": "evt_1"}},
-        request_body=json.dumps({{"title": {HOSTILE!r}}}), response_body={HOSTILE!r},
-        response_headers={{"x" * 60: {HOSTILE!r}}},
-    )
-    hooks.append(delivery)
+webhooks = add_webhooks({{"": access, "team_": of_team}}, later, {HOSTILE!r})
 print(json.dumps({{
-    "hook": str(hooks[0].uuid), "delivery": str(hooks[1].uuid),
-    "team_hook": str(hooks[2].uuid), "team_delivery": str(hooks[3].uuid),
+    **webhooks,
     "token": str(tokens[0].uuid), "bot_token": str(bot_token.uuid), "invite": str(invite.uuid),
     "protection": str(protection.uuid), "approver": str(people[1].uuid),
     "reset": f"token={{reset_proof(people[2])}}",
@@ -571,54 +553,6 @@ def test_everything_works_without_javascript(site):
         page.click("header button")
         expect(page).to_have_url("/")
         expect(page.locator("header").get_by_text("Sign in")).to_be_visible()
-
-
-def test_a_bot_and_its_token_are_made_by_keyboard_alone(site):
-    with site.watched("Ada0") as page:
-        page.goto(f"/teams/{'t' * 64}/~settings")
-        tab_to(page, "Manage bots")
-        page.keyboard.press("Enter")
-        tab_to(page, "username")
-        page.keyboard.type("typed")
-        page.keyboard.press("Enter")
-        expect_heading(page, "typed")
-        check(page, "the new bot")
-        tab_to(page, "name")
-        page.keyboard.type("ci")
-        page.keyboard.press("Enter")
-        expect(page.get_by_text("Copy it now")).to_be_visible()
-        check(page, "the new token")
-        page.set_viewport_size({"width": NARROW, "height": 800})
-        assert page.evaluate(EXCESS_WIDTH) == 0
-        tab_to(page, "Rotate ci")
-        page.keyboard.press("Enter")
-        expect_heading(page, "Rotate ci?")
-        tab_to(page, "Rotate token")
-        page.keyboard.press("Enter")
-        expect(page.get_by_text("Token ci rotated.")).to_be_visible()
-        tab_to(page, "Delete the bot")
-        page.keyboard.press("Enter")
-        tab_to(page, "Delete the bot")
-        page.keyboard.press("Enter")
-        expect(page.get_by_text("typed deleted.")).to_be_visible()
-
-
-def test_a_bot_works_without_javascript(site):
-    with new_page(site.browser, site.url, java_script_enabled=False) as page:
-        sign_in(page, "Ada0")
-        page.goto(BOTS)
-        page.fill("[name=username]", "plain")
-        page.get_by_role("button", name="Create bot").click()
-        page.fill("[name=name]", "ci")
-        page.get_by_role("button", name="Create token").click()
-        expect(page.locator("input.secret")).to_be_visible()
-        page.get_by_role("link", name="Revoke ci").click()
-        page.get_by_role("button", name="Revoke token").click()
-        expect(page.get_by_text("Token ci revoked.")).to_be_visible()
-        page.get_by_role("link", name="Delete the bot").click()
-        page.get_by_role("button", name="Delete the bot").click()
-        expect(page.get_by_text("plain deleted.")).to_be_visible()
-        expect(page).to_have_url(BOTS)
 
 
 def test_a_chosen_theme_wins_over_that_of_the_system(page):
