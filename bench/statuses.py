@@ -2,8 +2,7 @@
 
     .venv/bin/python bench/statuses.py [serve|gunicorn]     (gunicorn without)
 
-Medians, in turns with a commit that has one. SQLite, or PostgreSQL with DATABASE_URL. See
-bench/README.md.
+In turns with a commit that has one. SQLite, or PostgreSQL with DATABASE_URL. See bench/README.md.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def test_an_address_finds_its_person_exactly_and_only_for_the_known(api, crowd, 
 
 def test_no_address_is_returned_and_no_inactive_person(api, crowd, carol, sam):
     answer = api(sam).get(f"/suggest-users?email={ADDRESS}&name=car").gives()
-    assert set(answer["results"][0]) == {"uuid", "username", "display_name", "is_member"}
+    assert set(answer["results"][0]) == {"uuid", "username", "display_name", "is_bot", "is_member"}
     deactivate_user(principal=principal_of(sam), user=carol)
     assert names(api(sam), f"email={ADDRESS}&name=car") == names(api(), "name=car") == []
 

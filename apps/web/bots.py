@@ -17,8 +17,18 @@ from apps.teams import actions
 from apps.teams.access import TeamAccess
 from apps.teams.models import MOST_BOTS, Member, Role
 from apps.teams.queries import list_bots
+from apps.teams.serializers import BOT_ROLES, CreateBot, UpdateBot
 from apps.web.decorators import FORM, team_page
-from apps.web.forms import BotName, NewBot, NewBotToken, PageForm, RotateBotToken
+from apps.web.forms import (
+    PLAIN,
+    EditForm,
+    NewToken,
+    PageForm,
+    RotateTokenForm,
+    choice_field,
+    proposal_field,
+    text_field,
+)
 from apps.web.frame import team_context
 from apps.web.responses import (
     PageRequest,
@@ -31,6 +41,39 @@ from apps.web.responses import (
 
 MOST_REPOS = 100
 """Most repositories of a team that the form for a token suggests."""
+
+
+class NewBot(PageForm):
+    request_serializer = CreateBot
+
+    username = text_field(
+        "Username",
+        help_text="Letters and digits, with a single - _ or . between them. Bots and people share "
+        "all usernames.",
+        **PLAIN,
+    )
+    display_name = text_field("Name", required=False, autocomplete="off")
+    role = choice_field("Role", BOT_ROLES)
+
+
+class BotName(EditForm):
+    request_serializer = UpdateBot
+
+    display_name = text_field(
+        "Name", required=False, help_text="Shown beside the username.", autocomplete="off"
+    )
+
+
+class NewBotToken(NewToken):
+    PERMISSIONS = {
+        "read": "Read: clone, fetch and read what the bot can see. It changes nothing.",
+        "write": "Write: also push, merge, report statuses, and take part in threads and pulls.",
+        "admin": "Everything that the bot may do.",
+    }
+    REACHES = {**NewToken.REACHES, "all": "All that the bot has access to, now and later."}
+
+    permission = proposal_field("Permission", PERMISSIONS, "read")
+    reach = proposal_field("Valid for", REACHES, "listed")
 
 
 @team_page(Level.OWNER, methods=FORM, throttle="teams")
@@ -90,7 +133,7 @@ def rotate_bot_token(request: PageRequest, access: TeamAccess, bot: str, uid: UU
     """Give a token a new text, which the response to the POST shows. A GET asks for the overlap."""
     member = get_bot(access, bot)
     token = get_object_or_404(list_tokens(member.user), uuid=uid)
-    form = RotateBotToken(request)
+    form = RotateTokenForm(request)
     if form.is_valid():
         with form.refusals():
             text = actions.rotate_bot_token(

@@ -36,11 +36,8 @@ from apps.repos.serializers import (
 )
 from apps.teams.models import Role
 from apps.teams.serializers import (
-    BOT_ROLES,
     AddMember,
-    CreateBot,
     CreateTeam,
-    UpdateBot,
     UpdateMember,
     UpdateTeam,
 )
@@ -175,6 +172,14 @@ def radio_field(label: str, texts: Mapping[Any, str]) -> forms.ChoiceField:
         for word, text in texts.items()
     ]
     return forms.ChoiceField(label=label, choices=choices, widget=forms.RadioSelect)
+
+
+def proposal_field(label: str, texts: Mapping[str, str], proposal: str) -> forms.ChoiceField:
+    """Radio buttons with sentences, one of which is proposed."""
+    choices = [*texts.items()]
+    return forms.ChoiceField(
+        label=label, choices=choices, required=False, initial=proposal, widget=forms.RadioSelect
+    )
 
 
 def choice_field(label: str, words: Any) -> forms.ChoiceField:
@@ -377,20 +382,8 @@ class NewToken(ExpiringForm):
         help_text="What the token is for, such as the machine that uses it.",
         autocomplete="off",
     )
-    permission = forms.ChoiceField(
-        label="Permission",
-        choices=list(PERMISSIONS.items()),
-        required=False,
-        initial="read",
-        widget=forms.RadioSelect,
-    )
-    reach = forms.ChoiceField(
-        label="Valid for",
-        choices=list(REACHES.items()),
-        required=False,
-        initial="listed",
-        widget=forms.RadioSelect,
-    )
+    permission = proposal_field("Permission", PERMISSIONS, "read")
+    reach = proposal_field("Valid for", REACHES, "listed")
     repo_paths = forms.CharField(
         label="Repositories",
         required=False,
@@ -476,56 +469,6 @@ class SetRole(PageForm):
     request_serializer = UpdateMember
 
     role = choice_field("Role", Role)
-
-
-class NewBot(PageForm):
-    request_serializer = CreateBot
-
-    username = text_field(
-        "Username",
-        help_text="Letters and digits, with a single - _ or . between them. Bots and people share "
-        "all usernames.",
-        **PLAIN,
-    )
-    display_name = text_field("Name", required=False, autocomplete="off")
-    role = choice_field("Role", BOT_ROLES)
-
-
-class BotName(EditForm):
-    request_serializer = UpdateBot
-
-    display_name = text_field(
-        "Name", required=False, help_text="Shown beside the username.", autocomplete="off"
-    )
-
-
-class NewBotToken(NewToken):
-    PERMISSIONS = {
-        "read": "Read: fetch and look at everything that the bot can see, change nothing",
-        "write": "Write: also push, merge, report statuses, and take part in threads and pulls",
-        "admin": "Everything: it can do whatever the bot can",
-    }
-
-    permission = forms.ChoiceField(label="Permission", choices=list(PERMISSIONS.items()))
-    repo_paths = forms.CharField(
-        label="Repositories",
-        required=False,
-        widget=forms.Textarea(attrs={"rows": "3"}),
-        help_text="One path a line: the token is valid for these alone. Leave it empty for "
-        "everything that the bot may do.",
-    )
-
-
-class RotateBotToken(PageForm):
-    request_serializer = RotateToken
-    OVERLAPS = {"0": "At once", "1": "In an hour", "24": "In a day", "72": "In three days"}
-
-    keep_old = forms.ChoiceField(
-        label="The old text ends", choices=list(OVERLAPS.items()), initial="24"
-    )
-
-    def clean_keep_old(self) -> dt.timedelta:
-        return dt.timedelta(hours=int(self.cleaned_data["keep_old"]))
 
 
 VISIBILITIES = {

@@ -10,11 +10,11 @@ import asyncio
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from django.db import DatabaseError, close_old_connections
 
@@ -23,8 +23,8 @@ from apps.core.threads import DaemonExecutor
 from apps.events import wake
 from apps.events.models import Event
 from apps.webhooks import events, queue
-from apps.webhooks.queue import Admission, Step
-from apps.webhooks.sending import DEADLINE, Outcome, Sender
+from apps.webhooks.queue import Admission, Sent, Step
+from apps.webhooks.sending import DEADLINE, Sender
 
 LOOK_SECONDS = 2.0
 """Seconds between two looks for webhooks that are due again."""
@@ -38,6 +38,8 @@ RECOVERING = 200
 """How many of these may recover from failures. They may take the whole deadline each."""
 CLAIMS = 50
 """Maximum number of webhooks that are looked at together."""
+BATCH_SIZE = 50
+"""Maximum number of outcomes that are stored together."""
 RECOVERING_PAUSE = 0.1
 """Seconds between two events for a webhook that catches up after failures."""
 DATABASE = DaemonExecutor("webhook-database", 2)
@@ -46,6 +48,8 @@ NAME = "webhooks"
 """The name of the dispatcher's thread."""
 
 Result = TypeVar("Result")
+Stored: TypeAlias = tuple[Sent, "asyncio.Future[Step | None]"]
+"""An outcome, and the next step, which is set when it is stored."""
 logger = logging.getLogger(__name__)
 
 
@@ -75,6 +79,10 @@ class Dispatcher:
         """Webhooks that an event has concerned while they were running."""
         self.skipped: Counter[int] = Counter()
         """Events that webhooks have not sent, by webhook."""
+        self.outcomes: list[Stored] = []
+        """Outcomes that are not stored yet."""
+        self.settling: asyncio.Task[None] | None = None
+        """Stores them."""
         self.last: int | None = None
         """The id of the last event that was read. Webhooks with earlier ones are found by a sweep.
         """
@@ -195,14 +203,38 @@ class Dispatcher:
         async with Sender() as sender:
             while current is not None:
                 outcome = await sender.send(current.attempt.message)
-                current = await in_thread(partial(self.settle, current, outcome))
+                current = await self.settle(Sent(current, outcome))
                 if current is not None and current.is_recovering:
                     await asyncio.sleep(RECOVERING_PAUSE)
 
-    def settle(self, step: Step, outcome: Outcome) -> Step | None:
-        status = "succeeded" if outcome.has_succeeded else "failed"
-        metrics.webhook_deliveries.add(status)
-        return queue.settle(step, outcome, goes_on=not self.is_stopping)
+    async def settle(self, sent: Sent) -> Step | None:
+        """Store an outcome, together with others that wait meanwhile: each commit takes long."""
+        metrics.webhook_deliveries.add("succeeded" if sent.outcome.has_succeeded else "failed")
+        future: asyncio.Future[Step | None] = self.loop.create_future()
+        self.outcomes.append((sent, future))
+        if self.settling is None:
+            self.settling = asyncio.create_task(self.settle_waiting())
+        return await future
+
+    async def settle_waiting(self) -> None:
+        """Store outcomes until none waits."""
+        while self.outcomes:
+            batch, self.outcomes = self.outcomes[:BATCH_SIZE], self.outcomes[BATCH_SIZE:]
+            await self.store(batch)
+        self.settling = None
+
+    async def store(self, batch: Sequence[Stored]) -> None:
+        """Store outcomes in one transaction; if it fails, each in one of its own."""
+        call = partial(queue.settle, [sent for sent, _ in batch], goes_on=not self.is_stopping)
+        [steps] = await asyncio.gather(in_thread(call), return_exceptions=True)
+        if not isinstance(steps, BaseException):
+            for (_, future), step in zip(batch, steps, strict=True):
+                future.set_result(step)
+        elif len(batch) == 1:
+            batch[0][1].set_exception(steps)
+        else:
+            for one in batch:
+                await self.store([one])
 
 
 @contextmanager

@@ -6,11 +6,13 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, Model, OuterRef, Q
 from django.utils import timezone
 
 from apps.accounts.models import NOT_GONE
+from apps.core.statements import Parameter, Statement
 from apps.events.models import Event, EventRow
 from apps.events.scopes import events_of
 from apps.repos.models import Repo
@@ -142,7 +144,12 @@ def has_skipped(webhook: Webhook, newest: int, count: int) -> bool:
 def _is_open(webhook: Webhook) -> bool:
     """Whether the owner is not deleted: a deletion can be undone, and the webhook with it."""
     if webhook.repo_id is not None:
-        return Repo.objects.filter(NOT_GONE, pk=webhook.repo_id).exists()
-    if webhook.team_id is not None:
-        return Team.objects.filter(NOT_GONE, pk=webhook.team_id).exists()
-    return True
+        return _present(Repo).first(pk=webhook.repo_id) is not None
+    return webhook.team_id is None or _present(Team).first(pk=webhook.team_id) is not None
+
+
+@cache
+def _present(model: type[Model]) -> Statement:
+    """Selects the key of a repository or team that is not deleted."""
+    rows = model._base_manager.filter(NOT_GONE, pk=Parameter("pk"))
+    return Statement(lambda: rows.values_list("pk"))

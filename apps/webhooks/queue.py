@@ -11,6 +11,7 @@ import random
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -19,13 +20,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.core.errors import NotFound
-from apps.core.locks import lock
 from apps.events.models import Event, EventRow
 from apps.webhooks.actions import disable_webhook
 from apps.webhooks.addresses import address_of
 from apps.webhooks.attempts import Attempt, Payload, payloads_of
 from apps.webhooks.events import has_skipped, is_due, next_event
-from apps.webhooks.models import DisabledReason, Webhook
+from apps.webhooks.models import Delivery, DisabledReason, Webhook
 from apps.webhooks.sending import Outcome
 
 LEASE = dt.timedelta(seconds=30)
@@ -87,6 +87,14 @@ class Admission:
         return True
 
 
+@dataclass(frozen=True)
+class Sent:
+    """A step whose event has been sent, and the result."""
+
+    step: Step
+    outcome: Outcome
+
+
 def claim(pks: Sequence[int], admission: Admission) -> tuple[list[Step], set[int]]:
     """Take the leases of those webhooks that are due and have an event to send.
 
@@ -131,37 +139,56 @@ def skip_events(webhook: Webhook, newest: int) -> None:
         rows.filter(cursor_event_id=webhook.cursor_event_id).update(cursor_event_id=newest)
 
 
-def settle(step: Step, outcome: Outcome, *, goes_on: bool) -> Step | None:
-    """Store the delivery and its consequences, and return the next step, or None.
+def settle(sent: Sequence[Sent], *, goes_on: bool) -> list[Step | None]:
+    """Store deliveries of different webhooks with their consequences, in one transaction, and
+    return the next step of each, or None.
 
-    Does nothing if this worker has lost the lease: then another one sends the event again. Without
-    a next step, or with `goes_on` false, the lease is released.
+    Nothing is stored for a webhook whose lease this worker has lost: another one sends the event
+    again. Without a next step, or with `goes_on` false, the lease is released.
     """
-    webhook, following = step.webhook, None
+    tokens = {one.step.webhook.pk: one.step.token for one in sent}
     with transaction.atomic():
-        try:
-            lock(webhook)
-        except NotFound:
-            return None
-        if not webhook.is_held(step.token):
-            return None
-        number = webhook.consecutive_failures + 1
-        step.attempt.delivery(outcome, number=number, is_redelivery=False).save(force_insert=True)
-        if outcome.has_succeeded:
-            succeed(webhook, step)
-            if goes_on and webhook.is_active:
-                following = next_event(webhook)
-        else:
-            fail(webhook, outcome)
-        webhook.lease_token = step.token if following else None
-        webhook.lease_until = timezone.now() + LEASE if following else None
-        webhook.save(update_fields=SETTLED)
-        disable_if_hopeless(webhook, outcome)
-    if following is None:
-        return None
-    [payload] = payloads_of([following])
-    attempt = Attempt(webhook, payload)
-    return Step(webhook, step.token, webhook.cursor_event_id, attempt, step.is_recovering)
+        hooks = Webhook.objects.filter(pk__in=tokens).order_by("pk")
+        locked = hooks.select_for_update(of=("self",), no_key=True)
+        held = {hook.pk: hook for hook in locked if hook.is_held(tokens[hook.pk])}
+        stored = [(one, held[one.step.webhook.pk]) for one in sent if one.step.webhook.pk in held]
+        Delivery.objects.bulk_create(delivery_of(one, hook) for one, hook in stored)
+        events = [store_outcome(one, hook, goes_on=goes_on) for one, hook in stored]
+    for one, hook in stored:
+        disable_if_hopeless(hook, one.outcome)
+    rows = zip(stored, events, strict=True)
+    steps = next_steps([(one.step, hook, event) for (one, hook), event in rows if event])
+    return [steps.get(one.step.webhook.pk) for one in sent]
+
+
+def delivery_of(sent: Sent, webhook: Webhook) -> Delivery:
+    number = webhook.consecutive_failures + 1
+    return sent.step.attempt.delivery(sent.outcome, number=number, is_redelivery=False)
+
+
+def store_outcome(sent: Sent, webhook: Webhook, *, goes_on: bool) -> EventRow | None:
+    """Write the state of a locked webhook after an attempt; returns its next event."""
+    following = None
+    if sent.outcome.has_succeeded:
+        succeed(webhook, sent.step)
+        following = next_event(webhook) if goes_on and webhook.is_active else None
+    else:
+        fail(webhook, sent.outcome)
+    webhook.lease_token = sent.step.token if following else None
+    webhook.lease_until = timezone.now() + LEASE if following else None
+    webhook.save(update_fields=SETTLED)
+    return following
+
+
+def next_steps(following: Sequence[tuple[Step, Webhook, EventRow]]) -> dict[int, Step]:
+    """The steps after these, by webhook, whose leases are extended."""
+    payloads = payloads_of([event for _, _, event in following])
+    return {
+        hook.pk: Step(
+            hook, step.token, hook.cursor_event_id, Attempt(hook, payload), step.is_recovering
+        )
+        for (step, hook, _), payload in zip(following, payloads, strict=True)
+    }
 
 
 SETTLED = (
@@ -192,13 +219,18 @@ def fail(webhook: Webhook, outcome: Outcome) -> None:
 
 
 def disable_if_hopeless(webhook: Webhook, outcome: Outcome) -> None:
-    """Disable a webhook after 410, and after the last attempt."""
+    """Disable a webhook after 410, and after the last attempt.
+
+    This is a transaction of its own, as it records an event: a holder of the lock of the log must
+    not wait for other webhooks. If the worker dies before it, one more attempt is made.
+    """
     if outcome.has_succeeded or not webhook.is_active:
         return
-    if outcome.status == GONE:
-        disable_webhook(webhook=webhook, reason=DisabledReason.GONE)
-    elif webhook.consecutive_failures > len(BACK_OFF):
-        disable_webhook(webhook=webhook, reason=DisabledReason.GAVE_UP)
+    is_last = webhook.consecutive_failures > len(BACK_OFF)
+    if outcome.status == GONE or is_last:
+        reason = DisabledReason.GONE if outcome.status == GONE else DisabledReason.GAVE_UP
+        with suppress(NotFound):  # it has been deleted
+            disable_webhook(webhook=webhook, reason=reason)
 
 
 def retry_after(outcome: Outcome) -> dt.timedelta:

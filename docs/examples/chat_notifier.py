@@ -15,7 +15,7 @@ SCOPE, *KINDS = sys.argv[1:]
 
 
 def sentence(event):
-    """For example: `alice: pull-created in teams/acme/api, "Add a door" http://…`."""
+    """For example: `alice: pull-created in teams/acme/api, "Add a gate" http://…`."""
     summary = event["summary"]
     title = f', "{summary["thread_title"]}"' if summary["thread_title"] else ""
     place = event["repo_path"] or event["team_slug"] or "the site"

@@ -66,6 +66,7 @@ def test_the_branches_are_listed_by_name(api, make, repo, clone, alice):
         "updated_at": main["updated_at"],
         "pushed_by_uuid": str(alice.uuid),
         "pushed_by_username": "alice",
+        "pushed_by_is_bot": False,
     }
     assert main["commit"]["committed_at"].endswith("+00:00")
     expected = ("topic/one", False, False)

@@ -62,6 +62,7 @@ def test_the_tags_are_listed_the_newest_first(api, repo, clone, alice):
         "updated_at": rel["updated_at"],
         "pushed_by_uuid": None,
         "pushed_by_username": None,
+        "pushed_by_is_bot": None,
     }
     fields = ("tag_sha", "message", "message_truncated", "tagger")
     assert [light[name] for name in fields] == [None, None, False, None]

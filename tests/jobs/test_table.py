@@ -15,6 +15,7 @@ from django.utils import timezone
 from apps.accounts.models import ApiToken, Deletion, User
 from apps.idempotency.models import KeyedRequest
 from apps.jobs import worker
+from apps.pulls.actions import set_auto_merge
 from apps.pulls.models import Pull, PullVersion
 from apps.repos.actions import create_fork, delete_repo
 from apps.repos.models import UNREAD, CommitPush, Fork, ForkStatus, NamedCommit, PushJournal, Repo
@@ -36,17 +37,14 @@ def of_no_repository(name: UUID) -> Path:
     return folder
 
 
-def expire(token: ApiToken) -> None:
-    """Expired rows of requests and sessions; the token expires in a day."""
+def expire(token: ApiToken, repo: Repo) -> None:
+    """Expired rows of requests and sessions, and an old delivery; the token expires in a day."""
     ApiToken.objects.filter(pk=token.pk).update(expires_at=timezone.now() + DAY)
     over = {"created_at": timezone.now() - DAY, "leased_until": timezone.now()}
     KeyedRequest.objects.create(digest="0" * 64, body="0" * 64, **over)
     Session.objects.create(session_key="old", expire_date=timezone.now() - DAY)
-
-
-def delivered_long_ago(repo: Repo, by: User) -> None:
-    """A delivery of a webhook that nobody needs any more."""
-    hook = Webhook.objects.create(repo=repo, url="https://ci", created_by=by, cursor_event_id=0)
+    values = {"repo": repo, "created_by": token.user, "cursor_event_id": 0}
+    hook = Webhook.objects.create(url="https://ci.example.org", **values)
     of_month, status = timezone.now() - 31 * DAY, DeliveryStatus.FAILED
     Delivery.objects.create(webhook=hook, status=status, duration_ms=1, created_at=of_month)
 
@@ -55,6 +53,13 @@ def deleted_long_ago(repo: Repo, by: User) -> Repo:
     delete_repo(access=access_of(by, repo), confirm=repo.full_name)
     Deletion.objects.update(purge_at=timezone.now() - DAY)
     return repo
+
+
+def pushed_long_ago(repo, by):
+    """The journal of a push that has died."""
+    gone = {"full_name": "refs/heads/gone", "old": "1" * 40, "new": "2" * 40, "actor": by}
+    PushJournal.objects.create(repo=repo, push=repo.uuid, **gone)
+    PushJournal.objects.update(created_at=timezone.now() - DAY)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -66,7 +71,8 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     sha = clone.commit("main", {"a": "1\n"})
     make.thread(repo, by=alice, body=f"@bob: {sha}")
     clone.push("main", "main:topic")
-    make.pull(repo, by=alice, source="main", target="topic")
+    pull = make.pull(repo, by=alice, source="main", target="topic")
+    set_auto_merge(access=access_of(alice, repo), pull=pull)
     PullVersion.objects.update(due_at=timezone.now() - DAY)
     make.upload(repo, by=alice)
     Upload.objects.update(created_at=timezone.now() - DAY)
@@ -76,20 +82,17 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     )
     repo.git.set_head_branch("other")
     repo.refs.update(peeled_sha=None)
-    gone = {"full_name": "refs/heads/gone", "old": "1" * 40, "new": "2" * 40, "actor": alice}
-    PushJournal.objects.create(repo=repo, push=repo.uuid, **gone)
-    PushJournal.objects.update(created_at=timezone.now() - DAY)
+    pushed_long_ago(repo, alice)
     folder = of_no_repository(alice.uuid)
-    expire(make.expiring_token(alice))
-    delivered_long_ago(repo, alice)
+    expire(make.expiring_token(alice), repo)
     old = deleted_long_ago(make.repo(acme, "old", by=alice), alice)
-    before = settings.JOBS
-    settings.JOBS = [*before, test_worker.row("last")]
+    settings.JOBS = [*settings.JOBS, test_worker.row("last")]
     test_worker.stop.clear()
     worker.run(test_worker.stop)
     assert [message.to for message in mail.outbox] == [["bob@example.org"]]
     assert NamedCommit.objects.get().sha == CommitPush.objects.get(pushed_by=alice).sha == sha
     assert not (Upload.objects.exists() or Pull.objects.exclude(has_conflict=False))
+    assert not Pull.objects.exclude(auto_merge_due_at=None)
     assert Fork.objects.get().status == ForkStatus.COMPLETED
     assert Repo.objects.get(pk=repo.pk).tidied_at is not None
     assert not (any(rows.objects.exists() for rows in EMPTIED) or ApiToken.objects.to_warn())
@@ -98,4 +101,4 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
         and repo.git.head_branch() == "main"
     )
     assert not PullVersion.objects.exclude(due_at=None, changes_due_at=None)
-    assert len(before) == 17  # this test covers each of them
+    assert len(settings.JOBS) == 20  # this test covers each of them, and the last stops the worker

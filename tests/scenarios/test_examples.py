@@ -112,10 +112,10 @@ def test_a_chat_gets_each_event_once_it_answers(server, slug, chat, tmp_path):
     )
     with notifier:
         eventually(lambda: (notifier.folder / "last-event-id").exists())
-        alice.post(f"{repo}/threads", title="A door", kind="issue", body="").gives(201)
         alice.post(f"{repo}/threads", title="A gate", kind="issue", body="").gives(201)
+        alice.post(f"{repo}/threads", title="A wall", kind="issue", body="").gives(201)
         eventually(lambda: len(chat.texts) == 2)
         assert notifier.has_written("The chat does not answer")
     first, second = chat.texts
-    assert first.startswith(f'alice: thread-created in teams/{slug}/api, "A door" http')
-    assert '"A gate"' in second
+    assert first.startswith(f'alice: thread-created in teams/{slug}/api, "A gate" http')
+    assert '"A wall"' in second

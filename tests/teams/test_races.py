@@ -7,9 +7,11 @@ import pytest
 from apps.accounts.models import ApiToken
 from apps.events.models import Event
 from apps.repos.models import Repo
-from apps.teams.models import Member, Role, Team
+from apps.teams.actions import create_bot
+from apps.teams.models import MOST_BOTS, Member, Role, Team
 from tests.factories import TeamFactory
-from tests.races import at_once
+from tests.principals import team_access_of
+from tests.races import at_once, together
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -75,3 +77,26 @@ def test_a_token_that_is_deleted_twice_is_gone_once(api, alice, sam):
     assert found == {(204, None): 1, (404, "not_found"): 1}
     assert not ApiToken.objects.filter(uuid=uuid).exists()
     assert Event.objects.filter(kind="token-deleted").count() == 1
+
+
+def test_of_two_who_make_the_last_bot_one_wins(api, acme, alice, sam):
+    for number in range(MOST_BOTS - 1):
+        create_bot(access=team_access_of(alice, acme), username=f"bot{number}")
+    first, second = api(alice), api(sam)
+    found = at_once(
+        lambda: first.post("/teams/acme/bots", username="ci"),
+        lambda: second.post("/teams/acme/bots", username="cd"),
+    )
+    assert found == {(201, None): 1, (409, "bot_limit"): 1}
+    assert acme.members.filter(user__is_bot=True).count() == MOST_BOTS
+
+
+def test_a_bot_that_is_deleted_meanwhile_has_no_valid_token(api, acme, alice, sam):
+    bot = create_bot(access=team_access_of(alice, acme), username="ci").user
+    path, maker, deleter = "/teams/acme/bots/ci", api(sam), api(alice)
+    made, _ = together(
+        lambda: maker.post(f"{path}/api-tokens", name="late"), lambda: deleter.delete(path)
+    )
+    assert made.status in {201, 404}
+    assert not bot.tokens.filter(revoked_at=None).exists()
+    assert not acme.members.filter(user=bot).exists()

@@ -94,6 +94,7 @@ def test_a_deleted_reply_with_live_ones_below_is_shown_as_a_placeholder(
         "links": [],
         "created_by_uuid": None,
         "created_by_username": None,
+        "created_by_is_bot": None,
     }
     replies = api(alice).get(paths.thread(reply.thread)).gives()["replies"]
     assert replies[0] == {**placeholder, "deleted_at": deleted_at}

@@ -65,7 +65,7 @@ def test_a_token_of_a_bot_is_shown_once_rotated_and_revoked(visit, make, acme, a
     assert person.get(f"{one}/rotate").gives().h1 == "Rotate deploy?"
     person.post(f"{one}/rotate", keep_old="7").gives(422)
     with events("token-rotated"):
-        rotated = person.post(f"{one}/rotate", keep_old="0").gives(201)
+        rotated = person.post(f"{one}/rotate", keep_old="0s").gives(201)
     second = token_on(rotated)
     Api(first).get("/users/self").fails(401, "invalid_token")
     Api(second).get("/users/self").gives()

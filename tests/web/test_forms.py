@@ -43,6 +43,7 @@ NOT_ON_THE_FORM = {
     "EditReply": {"links"},
     "EditWebhook": {"is_active", "resume"},
     "NewWebhook": {"is_active"},
+    "NewBotToken": {"username"},
     "NewToken": {"username"},
     "ReplyForm": {"parent_reply_number", "status", "links"},
     "RepoSettings": {"is_archived"},

@@ -100,7 +100,7 @@ PAGES: dict[str, Page] = {
     "PUT /teams/{team_slug}/bots/{username}": Page(f"{BOTS}/{{username}}/name", {}),
     "DELETE /teams/{team_slug}/bots/{username}": Page(f"{BOTS}/{{username}}/delete", {}),
     BOT_TOKENS: Page(f"{BOTS}/{{username}}", {"permission": "read"}),
-    ROTATE_BOT_TOKEN: Page(f"{BOTS}/{{username}}/tokens/{{uuid}}/rotate", {"keep_old": "0"}),
+    ROTATE_BOT_TOKEN: Page(f"{BOTS}/{{username}}/tokens/{{uuid}}/rotate", {"keep_old": "0s"}),
     "DELETE /teams/{team_slug}/bots/{username}/api-tokens/{uuid}": Page(
         f"{BOTS}/{{username}}/tokens/{{uuid}}/revoke", {}
     ),

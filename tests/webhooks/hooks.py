@@ -15,7 +15,7 @@ from apps.repos.models import Repo
 from apps.threads.models import Thread
 from apps.webhooks import dispatch, queue
 from apps.webhooks.models import Delivery, Webhook
-from apps.webhooks.queue import Admission, Step
+from apps.webhooks.queue import Admission, Sent, Step
 from apps.webhooks.sending import Outcome
 from tests.by_actions import MakeByActions
 from tests.waiting import eventually
@@ -75,9 +75,15 @@ def claimed(*webhooks: Webhook) -> list[Step]:
     return queue.claim([webhook.pk for webhook in webhooks], admission)[0]
 
 
+def settle(step: Step, outcome: Outcome, *, goes_on: bool = True) -> Step | None:
+    """Store the outcome of a step; the step after it."""
+    [following] = queue.settle([Sent(step, outcome)], goes_on=goes_on)
+    return following
+
+
 def next_step(step: Step) -> Step:
     """The step after this one has succeeded."""
-    following = queue.settle(step, OK, goes_on=True)
+    following = settle(step, OK)
     assert following is not None
     return following
 
@@ -86,7 +92,7 @@ def fail_once(webhook: Webhook, outcome: Outcome = BROKEN) -> None:
     """Let an attempt fail that is due now."""
     Webhook.objects.filter(pk=webhook.pk).update(next_attempt_at=None)
     [step] = claimed(webhook)
-    assert queue.settle(step, outcome, goes_on=True) is None
+    assert settle(step, outcome) is None
     webhook.refresh_from_db()
 
 

@@ -106,7 +106,11 @@ class Receiver:
         return [request.event_id for request in self.requests if 200 <= request.answer < 300]
 
     def handle(self, handler: BaseHTTPRequestHandler) -> None:
-        body = handler.rfile.read(int(handler.headers["Content-Length"]))
+        length = int(handler.headers["Content-Length"])
+        body = handler.rfile.read(length)
+        if len(body) < length:  # the client was killed while it sent
+            handler.close_connection = True
+            return
         headers = {name.lower(): value for name, value in handler.headers.items()}
         request = Received(handler.path, headers, body)
         self.requests.append(request)

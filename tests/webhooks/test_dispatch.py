@@ -7,13 +7,14 @@ import threading
 from functools import partial
 
 import pytest
+from django.db import IntegrityError
 from django.utils import timezone
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
 from apps.core.errors import Unavailable
 from apps.events.models import Event
-from apps.webhooks import delivery, dispatch
+from apps.webhooks import delivery, dispatch, queue
 from apps.webhooks.actions import rotate_secret
 from apps.webhooks.jobs import prune_deliveries
 from apps.webhooks.models import Delivery, DeliveryStatus, Webhook
@@ -254,3 +255,24 @@ def test_a_dispatcher_that_fails_begins_again(
         wait_for(receiver, expected)
     assert "The dispatcher of webhooks failed" in caplog.text
     assert Delivery.objects.count() == 1
+
+
+def test_an_outcome_that_cannot_be_stored_affects_no_other(
+    make, team_repo, thread, alice, at_once, monkeypatch, caplog
+):
+    real, broken = queue.store_outcome, make_hook("http://127.0.0.1:9/", alice, team_repo)
+
+    def store_or_fail(sent, webhook, *, goes_on):
+        if webhook.pk == broken.pk:
+            raise IntegrityError("as asked")
+        return real(sent, webhook, goes_on=goes_on)
+
+    monkeypatch.setattr(queue, "store_outcome", store_or_fail)
+    with Receiver() as receiver:
+        Webhook.objects.filter(pk=broken.pk).update(url=receiver.url + "/broken")
+        hooks = [follow(receiver, alice, team_repo)[0] for _ in range(5)]
+        write(make, thread, alice, 3)
+        with dispatchers():
+            eventually(lambda: Delivery.objects.count() == 15)
+    assert {row.webhook_id for row in Delivery.objects.all()} == {hook.pk for hook in hooks}
+    assert "could not be stored, and is sent again" in caplog.text

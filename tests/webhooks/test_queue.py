@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from uuid import uuid4
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -17,7 +19,7 @@ from apps.webhooks import queue
 from apps.webhooks.actions import update_webhook
 from apps.webhooks.events import behind, overdue, read_news
 from apps.webhooks.models import Delivery, DisabledReason, Webhook
-from apps.webhooks.queue import BACK_OFF, settle
+from apps.webhooks.queue import BACK_OFF
 from apps.webhooks.sending import Outcome
 from tests.principals import access_of, team_access_of
 from tests.webhooks.hooks import (
@@ -29,6 +31,7 @@ from tests.webhooks.hooks import (
     last_delivery,
     make_hook,
     next_step,
+    settle,
     write,
 )
 
@@ -66,7 +69,7 @@ def test_events_come_in_order_and_a_failure_holds_back_the_later_ones(make, hook
     assert step.attempt.payload.message_id == f"evt_{first}"
     step = next_step(step)
     assert step.attempt.payload.event_id == second
-    assert settle(step, BROKEN, goes_on=True) is None
+    assert settle(step, BROKEN) is None
     hook.refresh_from_db()
     assert hook.cursor_event_id == first and hook.lease_token is None
     assert claimed(hook) == []  # not due yet
@@ -75,7 +78,7 @@ def test_events_come_in_order_and_a_failure_holds_back_the_later_ones(make, hook
     assert step.attempt.payload.event_id == second and step.is_recovering
     step = next_step(step)
     assert step.attempt.payload.event_id == third
-    assert settle(step, OK, goes_on=True) is None
+    assert settle(step, OK) is None
     rows = Delivery.objects.order_by("pk").values_list("event_id", "attempt", "status")
     assert [*rows] == [
         (first, 1, "succeeded"),
@@ -86,6 +89,18 @@ def test_events_come_in_order_and_a_failure_holds_back_the_later_ones(make, hook
 
 
 @pytest.mark.django_db
+def test_of_two_workers_one_takes_a_lease_and_none_with_an_old_cursor(hook):
+    stale = Webhook.objects.get()
+    first, second = uuid4(), uuid4()
+    assert queue.take(hook, first)
+    assert not queue.take(stale, second)
+    Webhook.objects.update(lease_until=None, lease_token=None, cursor_event_id=F("id") + 10**6)
+    assert not queue.take(stale, second)
+    hook.refresh_from_db()
+    assert queue.take(hook, second)
+
+
+@pytest.mark.django_db
 def test_a_worker_that_has_lost_its_lease_changes_nothing(make, hook, thread, alice):
     write(make, thread, alice, 1)
     [slow] = claimed(hook)
@@ -93,11 +108,11 @@ def test_a_worker_that_has_lost_its_lease_changes_nothing(make, hook, thread, al
     Webhook.objects.update(lease_until=timezone.now() - dt.timedelta(seconds=1))
     assert overdue() == [hook.pk]
     [step] = claimed(hook)
-    assert settle(slow, OK, goes_on=True) is None
+    assert settle(slow, OK) is None
     hook.refresh_from_db()
     assert hook.cursor_event_id < step.attempt.payload.event_id
     assert not Delivery.objects.exists()
-    settle(step, OK, goes_on=True)
+    settle(step, OK)
     assert Delivery.objects.count() == 1
 
 
@@ -171,7 +186,7 @@ def test_an_outcome_does_not_move_the_cursor_back(make, hook, thread, alice):
     [step] = claimed(hook)
     newest = Event.objects.newest_id()
     Webhook.objects.update(cursor_event_id=newest)  # a person drops the backlog meanwhile
-    assert settle(step, OK, goes_on=True) is None
+    assert settle(step, OK) is None
     hook.refresh_from_db()
     assert hook.cursor_event_id == newest
 
@@ -237,7 +252,7 @@ def test_a_webhook_sends_for_its_team_whoever_created_it(make, acme, alice, bob,
     remove_member(access=team_access_of(alice, acme), member=member)
     [step] = claimed(of_bob)
     assert step.attempt.payload.kind == "member-removed"
-    assert settle(step, OK, goes_on=True) is None
+    assert settle(step, OK) is None
 
 
 @pytest.mark.django_db
@@ -254,7 +269,7 @@ def test_the_payload_is_the_record_of_the_event(make, api, hook, thread, alice, 
     settings.BASE_URL = "https://code.example.org"
     write(make, thread, alice, 1)
     [step] = claimed(hook)
-    settle(step, OK, goes_on=True)
+    settle(step, OK)
     payload = step.attempt.payload
     record = api(alice).get(f"/events/{payload.event_id}").gives(200)
     expected = {"type": "reply-created", "timestamp": record["created_at"], "data": record}
