@@ -275,4 +275,5 @@ def test_an_outcome_that_cannot_be_stored_affects_no_other(
         with dispatchers():
             eventually(lambda: Delivery.objects.count() == 15)
     assert {row.webhook_id for row in Delivery.objects.all()} == {hook.pk for hook in hooks}
+    assert len([request for request in receiver.requests if request.path == "/hook"]) == 15
     assert "could not be stored, and is sent again" in caplog.text
