@@ -61,8 +61,8 @@ REASONS = {
     "accounts.0016_token_warning AddIndex apitoken": "a site has few tokens that expire",
     "repos.0015_deletions AddIndex repo": EMPTY,
     "teams.0004_deletions AddIndex team": EMPTY,
-    "pulls.0016_auto_merge AddIndex pull": "partial and empty, of a table with fewer rows than that "
-    "of versions below",
+    "pulls.0016_auto_merge AddIndex pull": "partial and empty, of a table with no more rows than "
+    "that of versions below",
     "pulls.0015_changes_due AddIndex pullversion": "partial and empty: less than a second for a "
     "million versions (docs/upgrade.md)",
 }

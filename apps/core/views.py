@@ -122,15 +122,18 @@ class ApiViewSet(GenericViewSet[Any]):
         """
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Answer the request, and release its body.
+        """Answer the request, and release the objects of this view: its body, rows and answer.
 
-        The view and DRF's request refer to each other. They stay in memory until the garbage
-        collector runs, which counts objects and not bytes.
+        Views, requests and responses of DRF refer to each other. They would stay in memory until
+        the garbage collector runs, which counts objects and not bytes.
         """
         try:
-            return super().dispatch(request, *args, **kwargs)
+            response = super().dispatch(request, *args, **kwargs)
         finally:
-            self.sent = self.validated_data = {}
+            vars(self).clear()
+        if isinstance(response, Response):
+            response.add_post_render_callback(release_context)
+        return response
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         self.http_request = request
@@ -276,6 +279,11 @@ class ApiViewSet(GenericViewSet[Any]):
     def paginate(self, rows: Any) -> list[Any]:
         """The filtered rows of the requested page."""
         return list(self.paginate_queryset(self.filter_queryset(rows)) or [])
+
+
+def release_context(response: Any) -> None:
+    """End the reference of a rendered response of DRF to itself."""
+    response.renderer_context = {}
 
 
 @cache

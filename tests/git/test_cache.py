@@ -112,7 +112,7 @@ def page(number: int) -> bytes:
 
 
 @pytest.mark.parametrize(("length", "most"), [(0, 100), (50_000, 9)])
-def test_the_oldest_answers_are_removed_if_all_together_are_too_large(
+def test_the_least_recently_used_answers_are_removed_if_all_together_are_too_large(
     repo: Scratch, length: int, most: int
 ) -> None:
     heads: list[str] = []
@@ -128,6 +128,10 @@ def test_the_oldest_answers_are_removed_if_all_together_are_too_large(
     assert heads == [str(number) for number in range(most)], "nothing is too large yet"
     for number in range(1000):
         answers.get(repo, "target", f"other {number}")
+        answers.get(repo, "target", "0")
+    assert heads.count("0") == 1, "it was always the newest but one"
+    for number in range(1000):
+        answers.get(repo, "target", f"another {number}")
     assert answers.size <= 500_000
     assert answers.size == sum(question.size for question in answers.questions.values())
     answers.get(repo, "target", "0")

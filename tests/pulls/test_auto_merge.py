@@ -10,9 +10,9 @@ from django.utils import timezone
 from apps.accounts.models import ApiToken
 from apps.events.models import Event, Ping
 from apps.pulls import jobs
-from apps.pulls.actions import merge_pull
+from apps.pulls.actions import merge_pull, merging
 from apps.pulls.jobs import check_next_conflict, try_next_auto_merge
-from apps.pulls.models import Pull
+from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.models import Protection
 from apps.statuses.actions import create_status
 from apps.teams.models import Member, Role
@@ -419,3 +419,22 @@ def test_auto_merges_into_one_branch_are_merged_one_after_the_other(
     assert (reload(pull).status, reload(second).status) == ("merged", "merged")
     assert second.base_sha == pull.merge_commit_sha
     assert (pull.merged_by, second.merged_by) == (sam, bob)
+
+
+def test_an_auto_merge_waits_for_its_turn_and_keeps_its_place(
+    pull, second, set_by, alice, sam, monkeypatch
+):
+    until = timezone.now() + dt.timedelta(minutes=1)
+    ahead = {"actor": alice, "strategy": "merge", "leased_until": until}
+    attempt = MergeAttempt.objects.create(pull=pull, queued_at=timezone.now(), **ahead)
+    monkeypatch.setattr(merging, "MERGE_SECONDS", 0)
+    set_by(sam, second).gives()
+    assert try_next_auto_merge()
+    assert reload(second).status == "open"
+    soon = second.auto_merge_due_at - timezone.now()
+    assert soon <= dt.timedelta(seconds=merging.RETRY_AFTER_MAX)
+    assert MergeAttempt.objects.get(pull=second).queued_at is not None
+    attempt.delete()
+    Pull.objects.filter(pk=second.pk).update(auto_merge_due_at=timezone.now())
+    assert try_next_auto_merge()
+    assert (reload(second).status, second.merged_by) == ("merged", sam)
