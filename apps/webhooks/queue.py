@@ -112,10 +112,9 @@ def claim(pks: Sequence[int], admission: Admission) -> tuple[list[Step], set[int
         else:
             skip_events(hook, newest)
     token = uuid.uuid4()
-    with transaction.atomic():
-        taken = [(hook, event) for hook, event in chosen if take(hook, token)]
-    payloads = payloads_of([event for _, event in taken])
-    hooks = [hook for hook, _ in taken]
+    taken = take([hook for hook, _ in chosen], token)
+    payloads = payloads_of([event for hook, event in chosen if hook.pk in taken])
+    hooks = [hook for hook, _ in chosen if hook.pk in taken]
     return [*map(partial(first_step, token), hooks, payloads)], postponed
 
 
@@ -124,10 +123,19 @@ def first_step(token: uuid.UUID, webhook: Webhook, payload: Payload) -> Step:
     return Step(webhook, token, webhook.cursor_event_id, attempt, is_recovering)
 
 
-def take(webhook: Webhook, token: uuid.UUID) -> bool:
-    """Take the lease, unless the webhook has changed or another worker was faster."""
-    rows = Webhook.objects.filter(is_due(), pk=webhook.pk, cursor_event_id=webhook.cursor_event_id)
-    return bool(rows.update(lease_token=token, lease_until=timezone.now() + LEASE))
+@transaction.atomic
+def take(webhooks: Sequence[Webhook], token: uuid.UUID) -> set[int]:
+    """Take the leases of these webhooks, and return the ids of those that are taken: not of one
+    that has changed since it was loaded, or to which another worker was faster.
+    """
+    cursors = {hook.pk: hook.cursor_event_id for hook in webhooks}
+    due = Webhook.objects.filter(is_due(), pk__in=cursors).order_by("pk")
+    locked = due.select_for_update(no_key=True, skip_locked=True)
+    rows = locked.values_list("pk", "cursor_event_id")
+    taken = {pk for pk, cursor in rows if cursor == cursors[pk]}
+    until = timezone.now() + LEASE
+    Webhook.objects.filter(pk__in=taken).update(lease_token=token, lease_until=until)
+    return taken
 
 
 def skip_events(webhook: Webhook, newest: int) -> None:

@@ -92,12 +92,12 @@ def test_events_come_in_order_and_a_failure_holds_back_the_later_ones(make, hook
 def test_of_two_workers_one_takes_a_lease_and_none_with_an_old_cursor(hook):
     stale = Webhook.objects.get()
     first, second = uuid4(), uuid4()
-    assert queue.take(hook, first)
-    assert not queue.take(stale, second)
+    assert queue.take([hook], first)
+    assert not queue.take([stale], second)
     Webhook.objects.update(lease_until=None, lease_token=None, cursor_event_id=F("id") + 10**6)
-    assert not queue.take(stale, second)
+    assert not queue.take([stale], second)
     hook.refresh_from_db()
-    assert queue.take(hook, second)
+    assert queue.take([hook], second)
 
 
 @pytest.mark.django_db
