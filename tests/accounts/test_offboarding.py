@@ -164,7 +164,7 @@ def race(act, user, sam):
 
 @pytest.mark.django_db(transaction=True)
 def test_staff_who_is_off_boarded_meanwhile_off_boards_nobody(bob, sam):
-    """Of two who do it to each other at once, the first remains, also if there are others."""
+    """If two people off-board each other at once, the first remains, also if there are others."""
     tess = UserFactory.create(username="tess", staff=True)
     UserFactory.create(username="uma", staff=True)
     by_tess, stale = (User.objects.get(pk=user.pk) for user in (tess, sam))

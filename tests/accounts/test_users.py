@@ -287,9 +287,9 @@ def test_nobody_waits_for_the_database_while_a_password_is_hashed(monkeypatch):
 def test_two_of_the_staff_who_leave_together_leave_one(sam):
     sue = UserFactory.create(username="sue", staff=True)
     callers = [principal_of(User.objects.get(pk=one.pk)) for one in (sam, sue)]
-    found = at_once(
+    answers = at_once(
         lambda: Outcome(lambda: actions.deactivate_user(principal=callers[0], user=sue)),
         lambda: Outcome(lambda: actions.deactivate_user(principal=callers[1], user=sam)),
     )
-    assert found == {(200, None): 1, (409, "invalid_transition"): 1}
+    assert answers == {(200, None): 1, (409, "invalid_transition"): 1}
     assert User.objects.filter(is_staff=True, is_active=True).count() == 1

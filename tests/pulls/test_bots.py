@@ -33,8 +33,8 @@ def test_the_approval_of_a_bot_does_not_count(api, make, pull, protection, alice
     [given] = record["approvals"]
     assert (given["is_bot"], given["is_eligible"]) == (True, False)
     assert given["reason"] == "A bot, whose reviews do not count."
-    shown = api(alice).get(f"{paths.pull(pull)}/reviews/{review.uuid}").gives()
-    assert (shown["created_by_is_bot"], shown["is_eligible"]) == (True, False)
+    record = api(alice).get(f"{paths.pull(pull)}/reviews/{review.uuid}").gives()
+    assert (record["created_by_is_bot"], record["is_eligible"]) == (True, False)
     make.review(pull, by=bob)
     assert read()["blocked_reasons"] == []
 

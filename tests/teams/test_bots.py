@@ -136,8 +136,8 @@ def test_a_deleted_bot_can_do_nothing_and_its_texts_stay(api, make, acme, alice,
     by_bot.get("/users/self").fails(401, "invalid_token")
     assert not User.objects.get(username="ci").is_active
     api(alice).get(CI).fails(404, "not_found")
-    shown = api(bob).get(f"{repo.api_path}/threads/{thread.number}").gives()
-    assert (shown["created_by_username"], shown["created_by_is_bot"]) == ("ci", True)
+    record = api(bob).get(f"{repo.api_path}/threads/{thread.number}").gives()
+    assert (record["created_by_username"], record["created_by_is_bot"]) == ("ci", True)
     api(alice).post(HOME, username="ci").fails(409, "slug_taken")
     assert not User.objects.get(username="ci").tokens.filter(revoked_at=None).exists()
 

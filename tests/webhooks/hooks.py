@@ -34,7 +34,7 @@ def make_hook(url: str, by: User, repo: Repo | None = None, **fields: Any) -> We
 
 @contextmanager
 def dispatchers(count: int = 1) -> Iterator[None]:
-    """So many dispatchers run at once in the block."""
+    """Run this number of dispatchers at once in the block."""
     if not count:
         yield
         return
@@ -49,7 +49,7 @@ def ids_of(key: Key, after: int = 0) -> list[int]:
 
 
 def write(make: MakeByActions, thread: Thread, by: User, count: int) -> None:
-    """So many events of the thread's repository."""
+    """Record this number of events of the thread's repository."""
     for _ in range(count):
         make.reply(thread, by=by)
 

@@ -53,8 +53,8 @@ def test_a_webhook_is_added_and_its_secret_shown_once(home, staff, events):
     row = Webhook.objects.get()
     assert made.find(r'id="new-secret"[^>]* value="([^"]+)"') == row.secret
     assert row.kinds == ["branch-pushed", "pull-merged"]
-    shown = staff.get(home).gives()
-    assert row.secret not in shown.html and "active" in shown.text and "CI" in shown.text
+    page = staff.get(home).gives()
+    assert row.secret not in page.html and "active" in page.text and "CI" in page.text
     assert "no-store" in made.header("Cache-Control")
 
 

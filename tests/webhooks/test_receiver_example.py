@@ -73,9 +73,9 @@ def test_the_example_receives_each_event_once_and_refuses_others(
 
 
 def test_the_page_shows_the_program_as_it_is():
-    shown = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
+    example = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
     program = unindented(EXAMPLE.read_text())
-    assert all(unindented(part) in program for part in shown.split("\n\n"))
+    assert all(unindented(part) in program for part in example.split("\n\n"))
 
 
 def unindented(text):
