@@ -30,6 +30,7 @@ PATH = re.compile(
     r"|(?<=\()[\w./-]+\.md\b"
 )
 """A file of the tree that prose names, from the root or relative to the page."""
+HEADING_LINK = re.compile(r"\]\((?P<page>[\w./-]+\.md)?#(?P<heading>[^)]+)\)")
 ACCESSES = {"RepoAccess", "TeamAccess", "UserAccess", "ResourceAccess"}
 
 
@@ -59,6 +60,25 @@ def referred_files_exist(source: Source) -> Iterator[str]:
         beside = (ROOT / source.path).parent / name
         if name not in EXAMPLES and not (ROOT / name).exists() and not beside.exists():
             yield f"{number}: names {name}, which is not there"
+
+
+def linked_headings_exist(source: Source) -> Iterator[str]:
+    """All headings exist that links between pages name, as GitHub and Guildhall spell them."""
+    if not source.path.endswith(".md"):
+        return
+    for link in HEADING_LINK.finditer(source.text):
+        page = (ROOT / source.path).parent / link["page"] if link["page"] else None
+        if page and not page.exists():
+            continue  # reported by referred_files_exist
+        if link["heading"] not in headings(page.read_text() if page else source.text):
+            number = source.text.count("\n", 0, link.start()) + 1
+            yield f"{number}: links to the heading {link['heading']}, which is not there"
+
+
+def headings(page: str) -> set[str]:
+    """The anchors of a page: letters, digits, `-` and `_` in lower case, and `-` for spaces."""
+    titles = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in titles}
 
 
 def matches(pattern: re.Pattern[str], source: Source) -> Iterator[tuple[int, str]]:

@@ -129,6 +129,8 @@ RULES = [
     (words.referred_files_exist, ANY, '"""See docs/absent.md."""'),
     (words.referred_files_exist, "docs/pulls.md", "See [the API](absent.md)."),
     (words.referred_files_exist, "docs/pulls.md", "Done in `apps/pulls/absent.py`."),
+    (words.linked_headings_exist, "docs/pulls.md", "See [tokens](api.md#no-such-heading)."),
+    (words.linked_headings_exist, "docs/pulls.md", "# Pulls\n\nSee [below](#no-such-heading)."),
     (words.nothing_private_of_others, ANY, "request._request"),
     (words.nothing_private_of_others, ANY, "getattr(request, '_request')"),
     (words.nothing_private_of_others, ANY, "from django.db.models import _private"),
@@ -141,7 +143,7 @@ RULES = [
 PROSE_COUNTS = ROOT / "tests/prose_counts.json"
 ALL = dict.fromkeys(rule for rule, _, _ in RULES)
 OF_TEXTS = {rules.nothing_of_this_machine, words.no_old_words, words.no_reference_to_what_is_absent}
-OF_TEXTS |= {words.referred_files_exist}
+OF_TEXTS |= {words.referred_files_exist, words.linked_headings_exist}
 
 
 @pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.__name__)

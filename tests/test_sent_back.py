@@ -12,6 +12,8 @@ from tests.routes import Routed, described, described_paths, routed
 from tests.sample_data import everything
 
 pytestmark = pytest.mark.once
+NOT_IN_RECORDS = {"resume"}
+"""Fields of requests that tell what to do, and are not read back."""
 
 
 def writable() -> Iterator[Routed]:
@@ -28,6 +30,7 @@ def cell_of(one: Routed) -> Cell:
     path = path.replace("/teams/{team_slug}/repos", "/{owner}/repos")
     is_of_person = "members" in path or path.startswith("/users/{username}")
     case = "a member" if is_of_person else "" if path.endswith("/replies") else "own"
+    case = "a bot" if "/bots/" in path else case
     return Cell(f"{one.method} {path}", case, None, "St", owner, Visibility.PRIVATE, 200)
 
 
@@ -62,7 +65,7 @@ def test_a_record_can_be_sent_back_as_it_was_read(sample, db, tmp_path_factory, 
     client = sample.api("sam")
     record = client.get(path).gives()
     assert one.request is not None
-    fields = one.request().fields
+    fields = {*one.request().fields} - NOT_IN_RECORDS
     before = everything()
     answer = client.send(method, path, {name: record[name] for name in fields}).gives()
     assert {**record, **answer} == record

@@ -21,6 +21,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 PORT, *COMMAND = sys.argv[1:]
 QUEUE = Path("queue")
+VERIFIER = Webhook(os.environ["SECRET"])
 KINDS = ("branch-created", "branch-pushed", "pull-created", "pull-pushed")
 
 
@@ -31,7 +32,7 @@ class Receiver(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         try:
             headers = {name.lower(): value for name, value in self.headers.items()}
-            Webhook(os.environ["SECRET"]).verify(body, headers)
+            VERIFIER.verify(body, headers)
         except WebhookVerificationError:
             return self.answer(401)
         part = QUEUE / f"{self.headers['webhook-id']}.part"

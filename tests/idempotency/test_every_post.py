@@ -18,6 +18,7 @@ from apps.idempotency.models import KeyedRequest
 from apps.repos.models import Fork
 from apps.site import limits
 from apps.uploads.models import Upload
+from apps.webhooks.models import Delivery
 from tests import snapshot
 from tests.dying import dying_at
 from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
@@ -29,6 +30,8 @@ from tests.test_queries import COUNTS, costing, name_of, typical
 pytestmark = pytest.mark.once
 
 POSTS = [cell for cell in typical(CELLS) if cell.operation.startswith("POST")]
+SENT = ("/ping", "/redeliver")
+"""The ends of operations that send a request to a receiver. No transaction can take that back."""
 KEY = {"Idempotency-Key": "8e03978e-40d5-43dd-bc93-6894a57f9324"}
 
 
@@ -52,7 +55,7 @@ def post(cell, sample, db, tmp_path_factory):
 def told():
     """The number of events of each kind, and of rows that have no event."""
     counted = Counter(Event.objects.values_list("kind", flat=True))
-    return counted + Counter({model: model.objects.count() for model in (Fork, Upload)})
+    return counted + Counter({model: model.objects.count() for model in (Fork, Upload, Delivery)})
 
 
 def time_passes():
@@ -84,14 +87,18 @@ def test_it_is_done_once_and_answered_twice(post):
     assert everything() == after
 
 
-def test_nothing_has_happened_when_its_answer_could_not_be_kept(post):
-    """The process dies when it stores the answer, the last statement before the commit."""
+def test_nothing_has_happened_when_its_answer_could_not_be_kept(post, cell):
+    """The process dies when it stores the answer, the last statement before the commit. A request
+    that was sent to a receiver stays in the log.
+    """
     before = everything()
     with dying_at('UPDATE "idempotency_keyedrequest" SET "answer"') as death:
         post()
     assert death.came
     after = everything()
     assert len(after.pop("KeyedRequest")) == 1
+    if cell.operation.endswith(SENT):
+        assert len(after.pop("Delivery")) == len(before["Delivery"]) + 1
     leases, steps = len(after.pop("MergeAttempt")), len(after.pop("PushJournal"))
     assert leases == steps <= 1
     assert after == {name: before[name] for name in after}
@@ -104,9 +111,9 @@ def test_nothing_has_happened_when_its_answer_could_not_be_kept(post):
 @pytest.mark.slow
 def test_wherever_its_process_dies_it_happens_once(post, cell):
     """The process dies at each statement in turn. tests/pulls/test_dying_merges.py does this for
-    merges.
+    merges. A request to a receiver may be sent twice.
     """
-    if cell.operation.endswith("/merge"):
+    if cell.operation.endswith(("/merge", *SENT)):
         return
     before = told()
     for last in count(1):

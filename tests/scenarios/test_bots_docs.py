@@ -29,17 +29,21 @@ for slug in ("api", "other"):
 
 def test_a_bot_for_one_repository_is_made_from_the_page_alone(server: Server, tmp_path: Path):
     server.run(MAKE)
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 5
     env = {**os.environ, "SITE": server.url, "TOKEN": server.token("opal"), "HOME": str(tmp_path)}
-    script = "".join(BLOCKS) + 'echo "DEPLOY=$DEPLOY CI=$CI"\n'
+    script = "".join(BLOCKS) + 'echo "DEPLOY=$DEPLOY CI=$CI NEW=$NEW"\n'
     done = subprocess.run(
         ["bash", "-ec", script], env=env, cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"created_by_username":"acme-ci","created_by_is_bot":true' in done.stdout
-    [(deploy, ci)] = re.findall(r"DEPLOY=(ght_\w+) CI=(ght_\w+)", done.stdout)
+    [(deploy, *old_and_new)] = re.findall(
+        r"DEPLOY=(ght_\w+) CI=(ght_\w+) NEW=(ght_\w+)", done.stdout
+    )
     branch = "/teams/acme/repos/api/branches/bot-update"
-    for token in (deploy, ci):
+    Remote(server, deploy).get(branch).fails(401, "invalid_token")  # deleted, as after a leak
+    assert len(set(old_and_new)) == 2
+    for token in old_and_new:
         api = Remote(server, token)
         assert api.get(branch).gives()["pushed_by_is_bot"] is True
         api.get("/teams/acme/repos/other").fails(403, "token_scope")

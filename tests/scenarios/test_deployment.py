@@ -67,8 +67,8 @@ def test_the_environment_file_has_each_setting(tmp_path):
 
 
 def test_lines_that_are_comments_have_the_defaults(tmp_path):
-    """Those of EMAIL_URL, ALLOWED_HOSTS, CORS_ORIGINS, UPLOADS_URL, SECRET_KEY and of monitoring
-    are examples.
+    """Those of EMAIL_URL, ALLOWED_HOSTS, CORS_ORIGINS, UPLOADS_URL, WEBHOOK_ALLOWED_NETS,
+    SECRET_KEY and of monitoring are examples.
     """
     text = (DEPLOY / "environment").read_text().replace("/var/lib/guildhall", str(tmp_path))
     defaults = vars(Environment(tmp_path, settings_in(text)))
@@ -76,7 +76,8 @@ def test_lines_that_are_comments_have_the_defaults(tmp_path):
     commented = vars(Environment(tmp_path, everything))
     different = {name for name in defaults if defaults[name] != commented[name]}
     monitoring = {"metrics_address", "sentry_dsn", "sends_spans"}
-    assert different == {"email", "allowed_hosts", "cors_origins", "uploads_bucket"} | monitoring
+    lists = {"allowed_hosts", "cors_origins", "webhook_allowed_nets"}
+    assert different == {"email", "uploads_bucket"} | lists | monitoring
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""The programs of docs/examples, with a real server: a mirror and a chat notifier."""
+"""The programs of docs/examples, with a real server: a mirror, a chat notifier, and the start of a
+CI bot; its work is tried in test_ci_loop.py."""
 
 from __future__ import annotations
 
@@ -119,3 +120,10 @@ def test_a_chat_gets_each_event_once_it_answers(server, slug, chat, tmp_path):
     first, second = chat.texts
     assert first.startswith(f'alice: thread-created in teams/{slug}/api, "A gate" http')
     assert '"A wall"' in second
+
+
+def test_the_ci_bot_does_not_start_with_a_wrong_secret(server, tmp_path):
+    secret = {"SECRET": "whsec_Hint…\nwhsec_AAAA"}  # two lines of an answer instead of one
+    with Program(tmp_path / "bot", server, "alice", "ci_bot.py", "0", "true", **secret) as bot:
+        eventually(lambda: not bot.is_alive)
+        assert "Listening" not in bot.log.read_text()

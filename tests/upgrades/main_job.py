@@ -53,7 +53,8 @@ def token_by_page(server: Server, name: str) -> str:
     browser = FormClient(server)
     assert browser.send("/signin", username=name, password="guessed").status == 422
     assert browser.send("/signin", username=name, password=PASSWORD).location == "/"
-    made = browser.send("/settings/tokens", name="laptop", expires_at="90 days")
+    scope = {"permission": "admin", "reach": "all"}
+    made = browser.send("/settings/tokens", name="laptop", expires_at="90 days", **scope)
     assert made.status == 201
     return str(re.findall(r'value="(ght_\w+)"', made.html)[0])
 
