@@ -8,7 +8,7 @@ import threading
 from functools import partial
 
 import pytest
-from django.db import IntegrityError, connection
+from django.db import IntegrityError, OperationalError, connection
 from django.utils import timezone
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
@@ -276,6 +276,25 @@ def test_a_dispatcher_that_fails_begins_again(
         wait_for(receiver, expected)
     assert "The dispatcher of webhooks failed" in caplog.text
     assert Delivery.objects.count() == 1
+
+
+def test_webhooks_that_the_database_failed_to_claim_are_claimed_again(
+    make, team_repo, thread, alice, at_once, monkeypatch
+):
+    real, failures = queue.claim, [OperationalError("as asked")]
+
+    def claim_or_fail(*args):
+        if failures:
+            raise failures.pop()
+        return real(*args)
+
+    monkeypatch.setattr(queue, "claim", claim_or_fail)
+    monkeypatch.setattr(dispatch, "SWEEP_SECONDS", 10**6)
+    with Receiver() as receiver, dispatchers():
+        _, expected = follow(receiver, alice, team_repo)
+        write(make, thread, alice, 1)
+        wait_for(receiver, expected)
+    assert not failures
 
 
 def test_an_outcome_that_cannot_be_stored_affects_no_other(
