@@ -95,7 +95,7 @@ def end_under(repo: Repo, patterns: Collection[str], actor: User) -> list[Change
 
 def wake(pulls: Sequence[Any]) -> None:
     """Let the worker try the auto-merges of these loaded pulls now; no statement without one."""
-    ids = [pull.pk for pull in pulls if pull.auto_merge_due_at is not None]
-    if ids:
-        due = Pull.objects.filter(HAS_AUTO_MERGE, pk__in=ids)
+    for pk in sorted(pull.pk for pull in pulls if pull.auto_merge_due_at is not None):
+        # One after the other: a push locks pulls by number too, and there must be no deadlock.
+        due = Pull.objects.filter(HAS_AUTO_MERGE, pk=pk)
         due.update(auto_merge_due_at=timezone.now())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from django.db import transaction
 from django.utils import timezone
 
 from apps.core import metrics
 from apps.core.errors import PLAIN, NotFound, Unavailable
-from apps.core.locks import give_back_connection
+from apps.core.locks import give_back_connection, lock
 from apps.core.slots import Slots
 from apps.webhooks.attempts import Attempt, Payload, payloads_of, ping_payload
 from apps.webhooks.events import event_in_scope
@@ -62,7 +63,9 @@ def _attempt(webhook: Webhook, payload: Payload, *, is_redelivery: bool) -> Deli
         give_back_connection()
         outcome = asyncio.run(_send(attempt.message))
     delivery = attempt.delivery(outcome, number=1, is_redelivery=is_redelivery)
-    delivery.save(force_insert=True)
+    with transaction.atomic():
+        lock(Webhook(pk=webhook.pk))
+        delivery.save(force_insert=True)
     metrics.webhook_deliveries.add(delivery.status)
     return delivery
 

@@ -110,6 +110,8 @@ class Dispatcher:
                     await self.start()
                 except DatabaseError as error:
                     logger.info("Webhooks are waiting for the database: %s", error)
+                    # `waiting` may lack those that were being claimed: look at all again.
+                    self.swept = float("-inf")
                 await self.pause()
         if self.running:
             await asyncio.wait(self.running.values(), timeout=2 * DEADLINE)

@@ -21,16 +21,21 @@ def prune_deliveries(_: OnDone = lambda _: None) -> bool:
 
     Returns False, as nothing is left to do.
     """
-    delete(Delivery.objects.filter(created_at__lt=timezone.now() - STORED_FOR))
+    delete(old_deliveries(timezone.now()))
     for pk in Webhook.objects.values_list("pk", flat=True).iterator():
         rows = Delivery.objects.filter(webhook=pk)
         newest_first = rows.order_by("-pk").values_list("pk", flat=True)
         for last in newest_first[STORED_PER_WEBHOOK : STORED_PER_WEBHOOK + 1]:
-            delete(rows.filter(pk__lte=last))
+            delete(rows.filter(pk__lte=last).order_by("pk"))
     return False
+
+
+def old_deliveries(now: dt.datetime) -> QuerySet[Delivery]:
+    """The deliveries older than 30 days, oldest first."""
+    return Delivery.objects.filter(created_at__lt=now - STORED_FOR).order_by("created_at")
 
 
 def delete(rows: QuerySet[Delivery]) -> None:
     """Delete these rows in several transactions, each of which is short."""
-    while batch := [*rows.order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE]]:
+    while batch := [*rows.values_list("pk", flat=True)[:BATCH_SIZE]]:
         Delivery.objects.filter(pk__in=batch).delete()

@@ -73,18 +73,21 @@ class Admission:
     def __init__(self, places: int, recovering: int, hosts: Counter[str]) -> None:
         self.places, self.recovering, self.hosts = places, recovering, hosts
 
-    def admit(self, webhook: Webhook) -> bool:
-        """Whether there is a place, which is then taken."""
-        if self.places <= 0:
-            return False
-        if webhook.consecutive_failures:
-            host = address_of(webhook.url).host
-            if self.recovering <= 0 or self.hosts[host] >= PER_HOST:
-                return False
-            self.recovering -= 1
-            self.hosts[host] += 1
+    def has_place(self, webhook: Webhook) -> bool:
+        """Whether a webhook that has an event to send may be sent to now."""
+        if not webhook.consecutive_failures:
+            return self.places > 0
+        host = address_of(webhook.url).host
+        return min(self.places, self.recovering, PER_HOST - self.hosts[host]) > 0
+
+    def take_place(self, webhook: Webhook) -> None:
+        """Count a webhook that is sent to. One without an event must not take the place of others
+        at each look.
+        """
         self.places -= 1
-        return True
+        if webhook.consecutive_failures:
+            self.recovering -= 1
+            self.hosts[address_of(webhook.url).host] += 1
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,10 @@ def claim(pks: Sequence[int], admission: Admission) -> tuple[list[Step], set[int
     newest = Event.objects.newest_id()
     postponed, chosen = set[int](), list[tuple[Webhook, EventRow]]()
     for hook in Webhook.objects.filter(is_due(), pk__in=pks).order_by("pk"):
-        if not admission.admit(hook):
+        if not admission.has_place(hook):
             postponed |= set() if hook.consecutive_failures else {hook.pk}
         elif event := next_event(hook):
+            admission.take_place(hook)
             chosen.append((hook, event))
         else:
             skip_events(hook, newest)
@@ -128,11 +132,12 @@ def take(webhooks: Sequence[Webhook], token: uuid.UUID) -> set[int]:
     """Take the leases of these webhooks, and return the ids of those that are taken: not of one
     that has changed since it was loaded, or to which another worker was faster.
     """
-    cursors = {hook.pk: hook.cursor_event_id for hook in webhooks}
-    due = Webhook.objects.filter(is_due(), pk__in=cursors).order_by("pk")
+    # `updated_at`: the attempt must not go to an address that a person has replaced.
+    loaded = {(hook.pk, hook.cursor_event_id, hook.updated_at) for hook in webhooks}
+    due = Webhook.objects.filter(is_due(), pk__in=[hook.pk for hook in webhooks]).order_by("pk")
     locked = due.select_for_update(no_key=True, skip_locked=True)
-    rows = locked.values_list("pk", "cursor_event_id")
-    taken = {pk for pk, cursor in rows if cursor == cursors[pk]}
+    rows = locked.values_list("pk", "cursor_event_id", "updated_at")
+    taken = {row[0] for row in rows if row in loaded}
     until = timezone.now() + LEASE
     Webhook.objects.filter(pk__in=taken).update(lease_token=token, lease_until=until)
     return taken
@@ -252,6 +257,7 @@ def retry_after(outcome: Outcome) -> dt.timedelta:
             if text.isdecimal() and text.isascii()
             else parsedate_to_datetime(text) - timezone.now()
         )
-    except (TypeError, ValueError):  # neither seconds nor a date, or a date without a time zone
+    except (TypeError, ValueError, OverflowError):
+        # Neither seconds nor a date, a date without a time zone, or one with a huge number.
         return dt.timedelta()
     return wait if dt.timedelta() < wait <= RETRY_AFTER_MAX else dt.timedelta()

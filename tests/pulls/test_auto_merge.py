@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.models import ApiToken
+from apps.core.locks import lock
 from apps.events.models import Event, Ping
 from apps.pulls import jobs
 from apps.pulls.actions import merge_pull, merging
+from apps.pulls.auto_merge import wake
 from apps.pulls.jobs import check_next_conflict, try_next_auto_merge
 from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.models import Protection
@@ -19,6 +22,7 @@ from apps.teams.models import Member, Role
 from tests.api import Api
 from tests.principals import access_of
 from tests.pulls import paths
+from tests.races import Aside
 from tests.repos import paths as repo_paths
 
 ENDED = "auto-merge-ended"
@@ -389,6 +393,28 @@ def test_a_worker_that_died_is_replaced_after_a_minute(pull, set_by, sam, monkey
     Pull.objects.update(auto_merge_due_at=timezone.now())
     work()
     assert reload(pull).status == "merged"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_status_of_two_pulls_and_a_change_of_both_cause_no_deadlock(
+    make, pull, clone, set_by, sam
+):
+    clone.push("main:old")
+    second = make.pull(pull.repo, by=sam, target="old")
+    for one in (second, pull):  # PostgreSQL reads the row that is written last after the other
+        set_by(sam, one).gives()
+    early = timezone.now() - dt.timedelta(hours=1)
+    Pull.objects.filter(pk=second.pk).update(auto_merge_due_at=early)
+    Pull.objects.filter(pk=pull.pk).update(auto_merge_due_at=early + dt.timedelta(minutes=1))
+    pulls = [reload(second), reload(pull)]
+    waking = Aside(transaction.atomic(lambda: wake(pulls)))
+    with transaction.atomic():
+        lock(pull)
+        waking.begin()
+        lock(second)
+    waking.join(60)
+    assert not waking.is_alive()
+    assert all(reload(one).auto_merge_due_at > early + dt.timedelta(minutes=30) for one in pulls)
 
 
 def test_a_wake_up_during_an_attempt_is_not_lost(pull, required, report, set_by, sam, monkeypatch):

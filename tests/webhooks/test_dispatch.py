@@ -8,7 +8,7 @@ import threading
 from functools import partial
 
 import pytest
-from django.db import IntegrityError
+from django.db import IntegrityError, OperationalError, connection
 from django.utils import timezone
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
@@ -17,7 +17,7 @@ from apps.core.errors import Unavailable
 from apps.events.models import Event
 from apps.webhooks import delivery, dispatch, queue
 from apps.webhooks.actions import rotate_secret
-from apps.webhooks.jobs import prune_deliveries
+from apps.webhooks.jobs import old_deliveries, prune_deliveries
 from apps.webhooks.models import Delivery, DeliveryStatus, Webhook
 from tests.principals import access_of
 from tests.waiting import eventually
@@ -221,6 +221,24 @@ def test_pings_of_one_webhook_wait_for_each_other_by_a_refusal(alice, team_repo)
     assert delivery.send_ping(hook).error == "refused"
 
 
+@pytest.mark.parametrize("sends", ["ping", "redeliver"])
+def test_an_attempt_of_a_webhook_that_is_deleted_meanwhile_is_not_found(
+    of_repo, make_delivery, sends
+):
+    with Receiver(lambda _: Webhook.objects.all().delete() and 204) as receiver:
+        path = f"{of_repo.path}/{of_repo.create(url=receiver.url)['uuid']}"
+        sent = make_delivery(Webhook.objects.get(), event_id=None, request_body="{}")
+        last = {"ping": "ping", "redeliver": f"deliveries/{sent.uuid}/redeliver"}[sends]
+        of_repo.api.post(f"{path}/{last}").fails(404, "not_found")
+    assert not Delivery.objects.exists()
+
+
+def test_finding_old_deliveries_reads_an_index():
+    if connection.vendor == "sqlite":
+        rows = old_deliveries(timezone.now()).values_list("pk")[:1000]
+        assert "created_at" in rows.explain(), rows.explain()
+
+
 def test_old_deliveries_are_deleted_and_the_last_thousand_stay(alice, team_repo, monkeypatch):
     monkeypatch.setattr("apps.webhooks.jobs.STORED_PER_WEBHOOK", 3)
     hooks = [make_hook("http://127.0.0.1:9/", alice, team_repo) for _ in range(2)]
@@ -258,6 +276,25 @@ def test_a_dispatcher_that_fails_begins_again(
         wait_for(receiver, expected)
     assert "The dispatcher of webhooks failed" in caplog.text
     assert Delivery.objects.count() == 1
+
+
+def test_webhooks_that_the_database_failed_to_claim_are_claimed_again(
+    make, team_repo, thread, alice, at_once, monkeypatch
+):
+    real, failures = queue.claim, [OperationalError("as asked")]
+
+    def claim_or_fail(*args):
+        if failures:
+            raise failures.pop()
+        return real(*args)
+
+    monkeypatch.setattr(queue, "claim", claim_or_fail)
+    monkeypatch.setattr(dispatch, "SWEEP_SECONDS", 10**6)
+    with Receiver() as receiver, dispatchers():
+        _, expected = follow(receiver, alice, team_repo)
+        write(make, thread, alice, 1)
+        wait_for(receiver, expected)
+    assert not failures
 
 
 def test_an_outcome_that_cannot_be_stored_affects_no_other(

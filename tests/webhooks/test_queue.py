@@ -101,6 +101,30 @@ def test_of_two_workers_one_takes_a_lease_and_none_with_an_old_cursor(hook):
 
 
 @pytest.mark.django_db
+def test_a_webhook_that_a_person_has_changed_since_it_was_loaded_is_not_taken(
+    make, hook, thread, alice, team_repo
+):
+    write(make, thread, alice, 1)
+    stale = Webhook.objects.get()
+    update_webhook(access=access_of(alice, team_repo), webhook=hook, url="https://new.example.org/")
+    assert not queue.take([stale], uuid4())
+    [step] = claimed(hook)
+    assert step.attempt.message.address.host == "new.example.org"
+
+
+@pytest.mark.django_db
+def test_webhooks_without_an_event_leave_their_places_to_others_of_the_host(
+    make, hook, thread, alice, team_repo
+):
+    due = {"consecutive_failures": 1, "next_attempt_at": timezone.now()}
+    Webhook.objects.update(**due, kinds=["thread-closed"])
+    idle = make_hook(hook.url, alice, team_repo, **due, kinds=["thread-closed"])
+    last = make_hook(hook.url, alice, team_repo, **due)
+    write(make, thread, alice, 1)
+    assert [step.webhook for step in claimed(hook, idle, last)] == [last]
+
+
+@pytest.mark.django_db
 def test_a_worker_that_has_lost_its_lease_changes_nothing(make, hook, thread, alice):
     write(make, thread, alice, 1)
     [slow] = claimed(hook)
@@ -170,6 +194,7 @@ def test_410_disables_at_once(make, hook, thread, alice, events):
         (429, "9" * 4000, 5),
         (503, "Sat, 01 Jan 2000 00:00:00 GMT", 5),
         (503, "Sat, 01 Jan 2000", 5),
+        (503, f"Sat, {'9' * 20} Jan 2000 00:00:00 GMT", 5),
     ],
 )
 @pytest.mark.django_db
