@@ -50,6 +50,15 @@ def token_records(tokens: Iterable[ApiToken], viewer: Principal) -> list[dict[st
     return [token_record(token) for token in queries.load_repos(tokens, viewer)]
 
 
+def check_stored_token(principal: Principal, stored: dict[str, Any]) -> None:
+    """403 `role_required` if a stored answer contains the text of a token, and the caller's token
+    expires sooner. It could not have created it.
+    """
+    if "token" in stored:
+        expiry = stored["expires_at"]
+        check_outlived(principal, expiry and dt.datetime.fromisoformat(expiry))
+
+
 class TokenQuery(QuerySerializer):
     username = TextParameter(
         required=False, help_text="The owner of the tokens. Only staff may name another person."
@@ -162,15 +171,12 @@ class TokenViewSet(ApiViewSet):
         return token_records([token], self.principal)[0]
 
     def check_again(self, stored: Any) -> None:
-        """Replay the answer, with a token's text, only to callers who may create such a token now.
-
-        A token that expires sooner could not have created it.
+        """Replay the answer, with a token's text, only to callers who may create such a token
+        now.
         """
         super().check_again(stored)
         self.get_owner(self.validated_data.get("username"))
-        if "token" in stored:
-            expiry = stored["expires_at"]
-            check_outlived(self.principal, expiry and dt.datetime.fromisoformat(expiry))
+        check_stored_token(self.principal, stored)
 
     def get_owner(self, username: str | None) -> User:
         """The person with this username; for None, the caller. 403 comes before 404."""

@@ -52,6 +52,9 @@ def purge(deletion: Deletion) -> None:
     if not Deletion.objects.filter(pk=deletion.pk).update(is_purging=True):
         return  # it was restored
     for team in Team.objects.filter(deletion=deletion):
+        # The deletion does not contain bots that were deactivated before it (teams/actions.py).
+        bots = User.objects.filter(is_bot=True, deletion=None, memberships__team=team)
+        bots.update(deletion=deletion, is_active=False)
         purge_repos(team.repos.all())
         remove_rows(Event.objects.filter(team_id=team.pk))
         remove_rows(ActivityCount.objects.filter(team_id=team.pk))

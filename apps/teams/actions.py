@@ -293,10 +293,14 @@ def _lock_bot(access: TeamAccess, bot: Member, *, even_inactive: bool = False) -
 
 
 def _hide_bots(team: Team, deletion: Deletion) -> None:
-    """Close the accounts of a team's bots with the team. The caller has locked the team."""
+    """Close the accounts of a team's bots with the team. The caller has locked the team.
+
+    Deactivated bots are left out, because a restoration activates all accounts of the deletion.
+    """
     bots = User.objects.filter(is_bot=True, deletion=None, memberships__team=team)
-    pks = [*bots.values_list("pk", flat=True)]
-    User.objects.filter(pk__in=pks).update(deletion=deletion, is_active=False)
+    pks = [*bots.filter(is_active=True).values_list("pk", flat=True)]
+    rows = User.objects.filter(pk__in=pks, is_active=True)  # not if deactivated meanwhile
+    rows.update(deletion=deletion, is_active=False)
     for pk in pks:
         wake.notify_on_commit(pk)
 

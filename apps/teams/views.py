@@ -21,7 +21,7 @@ from apps.accounts.serializers import (
     TokenRecord,
     deletion_record,
 )
-from apps.accounts.views import OfUser, token_records
+from apps.accounts.views import OfUser, check_stored_token, token_records
 from apps.core.access import Level, Permission
 from apps.core.availability import TEAM_SLUGS, Availability, SlugQuery
 from apps.core.filters import SearchFilter, StrictFilterSet
@@ -310,6 +310,10 @@ class BotTokenViewSet(OfBot):
         if "uuid" in self.kwargs:
             tokens = list_tokens(self.bot.user)
             self.token = get_or_missing(tokens, "API token", uuid=self.kwargs["uuid"])
+
+    def check_again(self, stored: Any) -> None:
+        super().check_again(stored)
+        check_stored_token(self.principal, stored)
 
     @operation(Level.OWNER, response=TokenRecord)
     def list(self) -> Response:

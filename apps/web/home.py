@@ -55,8 +55,8 @@ State = tuple[str, str, str]
 ENDED: tuple[State, State] = ("soft", "no", "closed"), ("done", "yes", "merged")
 READY = ("good", "yes", "ready")
 CHECKING = ("wait", "wait", "checking")
-FAILED = {StatusState.FAILURE, StatusState.ERROR}
 """Git has not checked the pull for conflicts yet."""
+FAILED = {StatusState.FAILURE, StatusState.ERROR}
 
 
 @page(Level.PUBLIC)

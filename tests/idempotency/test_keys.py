@@ -231,6 +231,15 @@ def test_a_token_that_ends_sooner_gets_no_text_of_one_that_it_could_not_have_mad
         assert client.post_once("own", "/api-tokens", name="ci").gives(201) == own
 
 
+def test_a_token_that_ends_sooner_gets_no_text_of_a_bot_s_token_that_lasts_longer(api, alice, acme):
+    caller, tokens = api(alice), "/teams/acme/bots/ci/api-tokens"
+    caller.post("/teams/acme/bots", username="ci").gives(201)
+    made = caller.post_once(KEY, tokens, name="deploy").gives(201)
+    short = Api(caller.post("/api-tokens", name="short", expires_at="1h").gives(201)["token"])
+    short.post_once(KEY, tokens, name="deploy").fails(403, "role_required")
+    assert caller.post_once(KEY, tokens, name="deploy").gives(201) == made
+
+
 def test_a_fork_into_a_team_that_one_has_left_is_not_told_again(api, alice, team_repo, carol):
     team_repo.visibility = "internal"
     team_repo.save()

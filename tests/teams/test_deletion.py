@@ -136,6 +136,28 @@ def test_its_bots_go_and_come_back_with_it(api, acme, team_repo, make, alice, bo
     assert api(bob).get("/teams/acme/bots").gives()["results"][0]["username"] == "ci"
 
 
+def test_a_bot_that_staff_has_deactivated_stays_so_after_a_restoration(api, acme, make, alice, sam):
+    bot = create_bot(access=team_access_of(alice, acme), username="ci").user
+    by_bot = Api(make.token(bot))
+    api(sam).put("/users/ci", is_active=False).gives()
+    delete_acme(api(alice))
+    restore(principal=principal_of(sam), deletion=Deletion.objects.get())
+    by_bot.get("/users/self").fails(401, "inactive_user")
+    assert api(alice).get("/teams/acme/bots/ci").gives()["is_active"] is False
+
+
+def test_after_two_weeks_a_deactivated_bot_of_it_is_removed_too(api, acme, make, alice, sam):
+    bot = create_bot(access=team_access_of(alice, acme), username="ci").user
+    make.token(bot)
+    api(sam).put("/users/ci", is_active=False).gives()
+    delete_acme(api(alice))
+    all_due()
+    assert deaths_until_done(lambda: purge_deleted(ignore)) > 3
+    bot.refresh_from_db()
+    assert bot.username == f"deleted-account-{bot.pk}"
+    assert not bot.is_active and not bot.tokens.exists()
+
+
 def test_after_two_weeks_the_texts_of_its_bots_elsewhere_have_no_name(api, acme, make, alice, bob):
     repo = make.repo(bob, "open", by=bob, visibility="public")
     bots = [
