@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
+from apps.pulls.actions import set_auto_merge
 from apps.pulls.models import Pull, PullStatus, Review
 from apps.pulls.queries import get_pull
 from apps.repos.actions import add_approver, update_protection
 from apps.statuses.actions import create_status
+from apps.teams.actions import create_bot
 from apps.threads import serializers
 from tests.git.stand_ins import failing_git
 from tests.gitclient import Clone
-from tests.principals import access_of
+from tests.principals import access_of, team_access_of
 
 
 @pytest.fixture
@@ -78,6 +80,13 @@ def test_all_conditions_are_shown_at_once_and_a_refused_merge_shows_them_again(
     assert conditions(refused.gives(409).html) == conditions(page.html)
     assert "is a draft" in refused.alert() and "change the same lines" in refused.alert()
     assert not re.search(r"[a-z]_[a-z]", refused.alert())
+
+
+def test_a_bot_that_has_set_an_auto_merge_is_labelled(visit, make, pull, address, acme, alice):
+    bot = create_bot(access=team_access_of(alice, acme), username="ci").user
+    make.protection(pull.repo, by=alice)
+    set_auto_merge(access=access_of(bot, pull.repo), pull=pull)
+    assert "ci bot has set this to merge when it is ready" in visit(alice).get(address).text
 
 
 def test_a_pull_is_set_to_merge_when_it_is_ready_and_cancelled_on_its_page(
