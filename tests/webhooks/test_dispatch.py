@@ -225,7 +225,12 @@ def test_pings_of_one_webhook_wait_for_each_other_by_a_refusal(alice, team_repo)
 def test_an_attempt_of_a_webhook_that_is_deleted_meanwhile_is_not_found(
     of_repo, make_delivery, sends
 ):
-    with Receiver(lambda _: Webhook.objects.all().delete() and 204) as receiver:
+    def delete(_):
+        Webhook.objects.all().delete()
+        connection.close()  # that of the receiver's thread
+        return 204
+
+    with Receiver(delete) as receiver:
         path = f"{of_repo.path}/{of_repo.create(url=receiver.url)['uuid']}"
         sent = make_delivery(Webhook.objects.get(), event_id=None, request_body="{}")
         last = {"ping": "ping", "redeliver": f"deliveries/{sent.uuid}/redeliver"}[sends]
