@@ -100,6 +100,27 @@ def test_a_form_has_the_fields_of_the_request_but_for_those_that_are_listed(form
     assert missing == NOT_ON_THE_FORM.get(form.__name__, set())
 
 
+PAGES_OF_FORMS = ["/new/team", "/new/repo", "/settings/tokens"]
+PAGES_OF_FORMS += ["/teams/acme/~settings", "/teams/acme/~settings/bots", "/teams/acme/~members"]
+PAGES_OF_FORMS += [
+    f"/teams/acme/api{below}"
+    for below in (
+        "/threads/new",
+        "/pulls/new",
+        "/settings",
+        "/settings/protections",
+        "/settings/webhooks",
+    )
+]
+
+
+@pytest.mark.parametrize("path", PAGES_OF_FORMS)
+def test_a_page_shows_each_field_of_its_form(path, visit, team_repo, alice):
+    page = visit(alice).get(path).gives()
+    names = [field.html_name for field in page.response.context["form"]]
+    assert names and [name for name in names if f'name="{name}"' not in page.html] == []
+
+
 @pytest.mark.parametrize("form", COMPARED, ids=lambda form: form.__name__)
 def test_a_form_asks_for_what_the_request_needs(form, alice):
     for name, field, wanted in pairs(form, alice):
