@@ -101,7 +101,7 @@ def purge_user(user: User) -> None:
 
 def rename_reporter(name: str, placeholder: str) -> None:
     """Replace a username in protections. An empty list would trust everybody with write access."""
-    for row in Protection.objects.exclude(status_reporters=[]).iterator():
+    for row in Protection.objects.exclude(status_reporters=[]):
         if name in row.status_reporters:
             names = [placeholder if one == name else one for one in row.status_reporters]
             Protection.objects.filter(pk=row.pk).update(status_reporters=names)
