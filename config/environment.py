@@ -374,7 +374,9 @@ _POSTGRESQL: dict[str, Any] = {
     "CONN_MAX_AGE": 0,
     "OPTIONS": {
         "options": "-c lock_timeout=20s -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5"
-        " -c tcp_keepalives_count=3 -c tcp_user_timeout=25000",
+        " -c tcp_keepalives_count=3 -c tcp_user_timeout=25000"
+        # A list of pulls joins ten tables: with the default of 8, whole tables are read.
+        " -c join_collapse_limit=12 -c from_collapse_limit=12",
         "keepalives": 1,
         "keepalives_idle": 10,
         "keepalives_interval": 5,
