@@ -33,6 +33,9 @@ print(PushJournal.objects.filter(repo=repo).exists())
 print(*sorted(event.target["name"] for event in events))
 """
 
+# gunicorn has no stream in the process of the API.
+pytestmark = pytest.mark.parametrize("server", ["serve"], indirect=True)
+
 
 class Relay:
     """Passes connections on to a server, and holds back large requests until `release` is set."""
