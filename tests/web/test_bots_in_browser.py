@@ -32,7 +32,7 @@ def test_a_bot_and_its_token_are_made_by_keyboard_alone(site):
         tab_to(page, "name")
         page.keyboard.type("ci")
         page.keyboard.press("Enter")
-        expect(page.get_by_text("Name at least one")).to_be_visible()
+        expect(page.locator("#id_repo_paths_error")).to_contain_text("Name at least one")
         check(page, "no repository")
         tab_to(page, "reach")
         page.keyboard.press("ArrowDown")
