@@ -64,8 +64,8 @@ def nodes(new_server, tmp_path, source):
         ]
         assert Push(one, push_body(source, moves)).is_acknowledged()
         folder, database = Path(one.environment["DATA_DIR"]), one.environment.get("DATABASE_URL")
-        own = shutil.ignore_patterns("*.db*", "wake")  # the database, and sockets of a process
-        shutil.copytree(folder, tmp_path / "other", ignore=own)
+        left_out = shutil.ignore_patterns("*.db*", "wake")  # the database, and sockets of a process
+        shutil.copytree(folder, tmp_path / "other", ignore=left_out)
         own = {"DATA_DIR": str(tmp_path / "other")}
         shared = database or f"sqlite:///{folder}/guildhall.db"
         with Server(tmp_path, beside=one, DATABASE_URL=shared, **own) as other:
