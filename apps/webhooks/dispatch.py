@@ -36,6 +36,8 @@ PLACES = 400
 """Webhooks that one worker sends to at once."""
 RECOVERING = 200
 """How many of these may recover from failures. They may take the whole deadline each."""
+TURN = 5.0
+"""Seconds after which a webhook gives its place to one that waits. Its receiver may be slow."""
 CLAIMS = 50
 """Maximum number of webhooks that are looked at together."""
 BATCH_SIZE = 50
@@ -69,8 +71,8 @@ class Dispatcher:
     """Sends events until `stop` is called. Only its event loop changes its attributes."""
 
     def __init__(self) -> None:
-        self.waiting: set[int] = set()
-        """Webhooks that may have an event to send."""
+        self.waiting: dict[int, None] = {}
+        """Webhooks that may have an event to send, those first that have waited longest."""
         self.running: dict[int, asyncio.Task[None]] = {}
         """Webhooks whose lease this dispatcher holds."""
         self.hosts: dict[int, str] = {}
@@ -145,7 +147,7 @@ class Dispatcher:
             self.note(set(await in_thread(events.behind)))
 
     def note(self, webhooks: set[int]) -> None:
-        self.waiting |= webhooks
+        self.waiting |= dict.fromkeys(webhooks)
         self.again |= webhooks & self.running.keys()
 
     def skip(self) -> None:
@@ -157,22 +159,25 @@ class Dispatcher:
 
     async def start(self) -> None:
         """Take the leases of waiting webhooks, and send to each in a task of its own."""
-        pks = sorted(self.waiting - self.running.keys())
+        left = [pk for pk in self.waiting if pk not in self.running]
         self.waiting.clear()
-        for begin in range(0, len(pks), CLAIMS):
-            some = pks[begin : begin + CLAIMS]
-            if self.is_stopping or len(self.running) >= PLACES:
-                self.waiting.update(pks[begin:])
-                return
+        postponed = list[int]()
+        while left and not self.is_stopping and not self.is_full():
+            some, left = left[:CLAIMS], left[CLAIMS:]
             admission = Admission(
                 PLACES - len(self.running),
                 RECOVERING - len(self.hosts),
                 Counter(self.hosts.values()),
             )
-            steps, postponed = await in_thread(partial(queue.claim, some, admission))
-            self.waiting |= postponed
+            steps, without_place = await in_thread(partial(queue.claim, some, admission))
+            postponed += without_place
             for step in steps:
                 self.begin(step)
+        # Before those that have begun to wait meanwhile.
+        self.waiting = dict.fromkeys([*postponed, *left]) | self.waiting
+
+    def is_full(self) -> bool:
+        return len(self.running) >= PLACES
 
     def begin(self, step: Step) -> None:
         pk = step.webhook.pk
@@ -187,7 +192,7 @@ class Dispatcher:
         self.hosts.pop(pk, None)
         if pk in self.again:
             self.again.discard(pk)
-            self.waiting.add(pk)
+            self.waiting[pk] = None
         if self.waiting:
             self.woken.set()
         error = None if task.cancelled() else task.exception()
@@ -202,10 +207,14 @@ class Dispatcher:
         The next event is read with the outcome of the last one: access counts at this moment.
         """
         current: Step | None = step
+        end_of_turn = monotonic() + TURN
         async with Sender() as sender:
             while current is not None:
                 outcome = await sender.send(current.attempt.message)
-                current = await self.settle(Sent(current, outcome))
+                is_last = monotonic() >= end_of_turn and bool(self.waiting) and self.is_full()
+                if is_last:
+                    self.again.add(step.webhook.pk)
+                current = await self.settle(Sent(current, outcome, is_last=is_last))
                 if current is not None and current.is_recovering:
                     await asyncio.sleep(RECOVERING_PAUSE)
 

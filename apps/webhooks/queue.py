@@ -92,24 +92,27 @@ class Admission:
 
 @dataclass(frozen=True)
 class Sent:
-    """A step whose event has been sent, and the result."""
+    """A step whose event has been sent, and the result. `is_last`: the lease is then released."""
 
     step: Step
     outcome: Outcome
+    is_last: bool = False
 
 
-def claim(pks: Sequence[int], admission: Admission) -> tuple[list[Step], set[int]]:
-    """Take the leases of those webhooks that are due and have an event to send.
+def claim(pks: Sequence[int], admission: Admission) -> tuple[list[Step], list[int]]:
+    """Take the leases of those webhooks that are due and have an event to send. The first ones have
+    precedence if places are few.
 
     Returns their steps, and the webhooks that have no place yet. Those that recover from failures
     are left out: they stay due. Webhooks without an event are not written to, unless they have
     skipped many.
     """
     newest = Event.objects.newest_id()
-    postponed, chosen = set[int](), list[tuple[Webhook, EventRow]]()
-    for hook in Webhook.objects.filter(is_due(), pk__in=pks).order_by("pk"):
+    postponed, chosen = list[int](), list[tuple[Webhook, EventRow]]()
+    due = Webhook.objects.filter(is_due()).in_bulk(pks)
+    for hook in (due[pk] for pk in pks if pk in due):
         if not admission.has_place(hook):
-            postponed |= set() if hook.consecutive_failures else {hook.pk}
+            postponed += [] if hook.consecutive_failures else [hook.pk]
         elif event := next_event(hook):
             admission.take_place(hook)
             chosen.append((hook, event))
@@ -166,7 +169,9 @@ def settle(sent: Sequence[Sent], *, goes_on: bool) -> list[Step | None]:
         held = {hook.pk: hook for hook in locked if hook.is_held(tokens[hook.pk])}
         stored = [(one, held[one.step.webhook.pk]) for one in sent if one.step.webhook.pk in held]
         Delivery.objects.bulk_create(delivery_of(one, hook) for one, hook in stored)
-        events = [store_outcome(one, hook, goes_on=goes_on) for one, hook in stored]
+        events = [
+            store_outcome(one, hook, goes_on=goes_on and not one.is_last) for one, hook in stored
+        ]
     for one, hook in stored:
         disable_if_hopeless(hook, one.outcome)
     rows = zip(stored, events, strict=True)

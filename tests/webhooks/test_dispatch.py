@@ -115,6 +115,20 @@ def test_slow_receivers_delay_no_others(make, acme, alice, at_once):
         wait_for(slow, expected_slowly)
 
 
+def test_webhooks_take_turns_if_there_are_more_than_places(
+    make, team_repo, thread, alice, at_once, monkeypatch
+):
+    monkeypatch.setattr(dispatch, "PLACES", 1)
+    monkeypatch.setattr(dispatch, "TURN", 0.0)
+    with Receiver() as receiver:
+        hooks = [make_hook(receiver.url, alice, team_repo) for _ in range(3)]
+        write(make, thread, alice, 4)
+        with dispatchers():
+            eventually(lambda: len(receiver.requests) == 12)
+    turns = [request.headers["x-guildhall-webhook"] for request in receiver.requests]
+    assert turns == 4 * [str(hook.uuid) for hook in hooks]
+
+
 def row_of(url, by, repo):
     cursor = Event.objects.newest_id()
     return {"url": url, "repo": repo, "created_by": by, "cursor_event_id": cursor}
