@@ -58,7 +58,8 @@ class Search:
 
     git: GitRepo
     facts: GitFacts
-    files: int = FILES_MOST
+    files: int
+    """Most changed files to compare."""
     groups: dict[tuple[str, str], set[Lines]] = field(default_factory=lambda: defaultdict(set))
     """The lines of each pair of a commit with comments and a commit to look in."""
 
@@ -69,7 +70,7 @@ class Search:
             if target is not None and target != anchor.commit_sha:
                 self.groups[anchor.commit_sha, target].add(anchor.lines)
 
-    def run(self, seconds: float = PUSH_SECONDS) -> None:
+    def run(self, seconds: float) -> None:
         """Ask git, and store the answers in `facts`. Beyond the limits, or if git fails, answers
         are missing. Those for the commits with the most comments come first.
         """
@@ -128,11 +129,11 @@ def heads_after(versions: Sequence[NewVersion]) -> Heads:
 def look_ahead(pushed: Sequence[tuple[Pull, Heads]], git: GitRepo, facts: GitFacts) -> None:
     """Ask git where the comments of pulls are at their new heads; one query."""
     heads_by_thread = {pull.thread_id: heads for pull, heads in pushed}
-    search = Search(git, facts)
+    search = Search(git, facts, FILES_MOST)
     if any(pull.thread.last_reply_number for pull, _ in pushed):
         for anchor in anchors_of(pull for pull, _ in pushed):
             search.add([anchor], heads_by_thread[anchor.thread_id])
-    search.run()
+    search.run(PUSH_SECONDS)
 
 
 def write_places(pull: Pull, heads: Heads, facts: GitFacts) -> int:
@@ -188,7 +189,7 @@ def follow_due(pull: Pull, anchors: Sequence[Anchor], seconds: float) -> list[An
     git, facts, heads = pull.repo.git, GitFacts(), heads_of(pull)
     if heads is None:
         return []
-    search = Search(git, facts)
+    search = Search(git, facts, FILES_MOST)
     search.add(anchors, heads)
     search.run(seconds)
     lost = git.missing({anchor.commit_sha for anchor in anchors})
