@@ -400,6 +400,11 @@ def rows_from_git(
     return ForNow(answer) if budget.is_busy else answer
 
 
+def anchor_of(path: bytes) -> str:
+    """The id of a file on a page of changes; the ids of its lines begin with it."""
+    return f"f{hashlib.sha256(path).hexdigest()[:12]}"
+
+
 def file_context(
     request: PageRequest,
     difference: Difference,
@@ -408,7 +413,7 @@ def file_context(
     view: str,
 ) -> dict[str, Any]:
     path, only = shown_path(file.path), request.GET.get("file")
-    anchor = f"f{hashlib.sha256(file.path).hexdigest()[:12]}"
+    anchor = anchor_of(file.path)
     sha = difference.old if file.status == "removed" else difference.new
     visible = (rows or [])[: SINGLE_FILE_MAX if only is not None else None]
     return {

@@ -152,6 +152,7 @@ def show_pull(
     managers = [manager for manager, records in stored if records]
     with_html(request, access, [record, *replies, *review_records], *managers, address=here)
     form = next(iter(submitted.values()), PageForm(request, unbound=True))
+    forms = forms_of(request, pull) | submitted
     return form.render_page(
         request,
         "pull",
@@ -162,7 +163,8 @@ def show_pull(
         live_kinds=LIVE,
         **verdict_context(pull, access, approval),
         answered=answered,
-        **(forms_of(request, pull) | submitted),
+        **forms,
+        talk_form=forms["review_form"] if "review_form" in submitted else forms["reply_form"],
         version=pull.thread.version,
         diff=None if answered else inline_changes(request, pull),
         **context,
