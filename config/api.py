@@ -35,6 +35,7 @@ from apps.pulls.views import (
     PullFileViewSet,
     PullPatchViewSet,
     PullVersionViewSet,
+    PullViewedViewSet,
     PullViewSet,
     ReviewViewSet,
 )
@@ -207,6 +208,7 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{repo}/pulls/<number:number>/versions", PullVersionViewSet)
     route(f"{repo}/pulls/<number:number>/commits", PullCommitViewSet)
     route(f"{repo}/pulls/<number:number>/files", PullFileViewSet)
+    route_singleton(f"{repo}/pulls/<number:number>/viewed", PullViewedViewSet)
     route_singleton(f"{repo}/pulls/<number:number>/diff", PullDiffViewSet)
     route_singleton(f"{repo}/pulls/<number:number>/patch", PullPatchViewSet)
 
