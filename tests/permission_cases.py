@@ -27,7 +27,7 @@ from apps.accounts.sessions import SessionStore
 from apps.events.kinds import PingKind
 from apps.events.models import Event, Ping
 from apps.pulls.actions import set_auto_merge
-from apps.pulls.models import Pull
+from apps.pulls.models import Pull, PullVersion
 from apps.repos.models import Fork, Ref, Visibility
 from apps.site.actions import create_rate_limit
 from apps.teams.models import Team
@@ -236,6 +236,10 @@ class PermissionCase:
     def pull(self) -> Pull:
         reviewing = "{review_uuid}" in self.cell.operation
         self.of = self.sample.pulls[self.repo.pk]
+        if self.cell.operation.endswith("/comments"):
+            PullVersion.objects.get_or_create(
+                pull=self.of, version=1, defaults={"head_sha": self.commit()}
+            )
         if self.cell.operation.startswith("PUT") and self.cell.operation.endswith("/viewed"):
             code, author = code_of(self.repo), self.author
             with while_allowed(self.repo, author):
