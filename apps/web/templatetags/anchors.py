@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 from django import template
 
 from apps.browse.names import path_in_tree
 from apps.git.lines import Outdated
 from apps.threads.anchors import Side
-from apps.web.diffs import anchor_of
 
 register = template.Library()
 REASONS = {
@@ -30,6 +29,11 @@ class SnippetRow(NamedTuple):
     is_commented: bool
 
 
+def anchor_of(path: bytes) -> str:
+    """The id of a file on a page of changes, which also names it in addresses."""
+    return f"f{hashlib.sha256(path).hexdigest()[:12]}"
+
+
 def newest_place(anchor: dict[str, Any]) -> dict[str, Any]:
     """The lines at the current head, else those that were commented."""
     place: dict[str, Any] = anchor["current"] or anchor
@@ -47,14 +51,15 @@ def place_words(anchor: dict[str, Any]) -> str:
 
 @register.filter
 def place_address(anchor: dict[str, Any], thread_url: str) -> str:
-    """The address of the file among the changes of the pull, at the line."""
+    """The address of the lines among the changes of the pull."""
     place = newest_place(anchor)
-    fields = {name: place[name] for name in ("path", "path_base64") if place.get(name)}
-    path = path_in_tree(fields["path"], fields.get("path_base64"))
+    base64 = place.get("path_base64")
+    file = anchor_of(path_in_tree("" if base64 else place["path"], base64))
     head, _, number = thread_url.rpartition("/threads/")
+    first, last = place["start_line"], place["line"]
     letter = "o" if anchor["side"] == Side.OLD else "n"
-    query = urlencode({"file": fields["path"]})
-    return f"{head}/pulls/{number}/files?{query}#{anchor_of(path)}-{letter}{place['line']}"
+    lines = f"{file}-{letter}{first}-{last}"
+    return f"{head}/pulls/{number}/files?lines={lines}#{file}-{letter}{last}"
 
 
 @register.filter
