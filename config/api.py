@@ -36,6 +36,7 @@ from apps.pulls.views import (
     PullFileViewSet,
     PullPatchViewSet,
     PullVersionViewSet,
+    PullViewedViewSet,
     PullViewSet,
     ReviewViewSet,
 )
@@ -209,6 +210,7 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{repo}/pulls/<number:number>/versions", PullVersionViewSet)
     route(f"{repo}/pulls/<number:number>/commits", PullCommitViewSet)
     route(f"{repo}/pulls/<number:number>/files", PullFileViewSet)
+    route_singleton(f"{repo}/pulls/<number:number>/viewed", PullViewedViewSet)
     route_singleton(f"{repo}/pulls/<number:number>/diff", PullDiffViewSet)
     route_singleton(f"{repo}/pulls/<number:number>/patch", PullPatchViewSet)
 

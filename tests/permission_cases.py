@@ -33,7 +33,7 @@ from apps.site.actions import create_rate_limit
 from apps.teams.models import Team
 from apps.threads.actions import delete_reply
 from apps.webhooks.models import PING, Delivery, DeliveryStatus, Webhook
-from tests.browse.code import code_of
+from tests.browse.code import code_of, push
 from tests.factories import ForkFactory
 from tests.principals import access_of, principal_of, while_allowed
 from tests.sample_data import SampleData
@@ -240,7 +240,19 @@ class PermissionCase:
             PullVersion.objects.get_or_create(
                 pull=self.of, version=1, defaults={"head_sha": self.commit()}
             )
-        if self.cell.operation.endswith("merge") and self.cell.status < 400:
+        if self.cell.operation.startswith("PUT") and self.cell.operation.endswith("/viewed"):
+            code, author = code_of(self.repo), self.author
+            with while_allowed(self.repo, author):
+                main = code.commit_with({b"README": b"text"})
+                push(self.repo, "refs/heads/main", main, by=author)
+                push(
+                    self.repo,
+                    "refs/heads/read",
+                    code.commit_with({b"arch": b"open"}, main),
+                    by=author,
+                )
+                self.of = self.make.pull(self.repo, by=author, source="read")
+        elif self.cell.operation.endswith("merge") and self.cell.status < 400:
             folder = self.folders.mktemp("clone")
             self.of = self.sample.mergeable(self.cell.owner, folder / "work", by=self.author)
             self.repo = self.of.repo

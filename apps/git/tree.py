@@ -297,6 +297,13 @@ def read_blobs(repo: GitRepo, shas: Iterable[str], *, most: int, together: int) 
     return repo.ask(read)
 
 
+def blob_sizes(repo: GitRepo, shas: Iterable[str]) -> dict[str, int]:
+    """The size of each of these blobs in bytes; missing ones are left out."""
+    names = [*dict.fromkeys(map(full_sha, shas))]
+    headers = repo.ask(lambda git: git.info(*(name.encode() for name in names))) if names else []
+    return {header.sha: header.size for header in headers if header}
+
+
 @dataclass(frozen=True, slots=True)
 class File:
     """The entry of a commit at a path. `commit` is None if the name was no commit's, `entry` is

@@ -25,6 +25,8 @@ from apps.core.search import holds
 from apps.core.statements import Parameter, Statement
 from apps.events.record import Keys, Target
 from apps.git.repo import DiffStat, pull_ref
+from apps.pulls.seen import SeenVersion as SeenVersion
+from apps.pulls.seen import ViewedFile as ViewedFile
 from apps.repos.models import BRANCHES, Ref, Repo
 from apps.teams.models import Member
 from apps.threads.models import Thread, ThreadStatus

@@ -33,6 +33,7 @@ from apps.core.lookup import Missing
 from apps.core.pagination import CountOf
 from apps.core.statements import Parameter, Statement, parameters
 from apps.git.cache import GitFacts
+from apps.git.diff import FileChange
 from apps.pulls.approval import Approval, Eligibility
 from apps.pulls.checks import Checks, checks_of_all
 from apps.pulls.models import (
@@ -45,8 +46,11 @@ from apps.pulls.models import (
     Review,
     ReviewQuerySet,
     ReviewStatus,
+    SeenVersion,
+    ViewedFile,
 )
 from apps.pulls.rules import ORDERINGS
+from apps.pulls.seen import change_key
 from apps.repos.access import level_on
 from apps.repos.models import BRANCHES, Approver, Protection, Ref, Repo, RepoQuerySet, protects
 from apps.repos.protection_rules import ASKS_FOR_APPROVALS
@@ -369,3 +373,27 @@ def _approval(pull: Pull) -> Approval:
     protections = pull.repo.protections.all()
     matching = [row for row in protections if row.matches(pull.target_branch)]
     return Approval(StoredEligibility(pull, matching, GitFacts()), pull.reviews.all())
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a person has read the changes of a pull: the keys of the viewed files, and the
+    newest versions that they have opened.
+    """
+
+    keys: frozenset[str] = frozenset()
+    seen_version: int | None = None
+    previous_version: int | None = None
+
+    def has_viewed(self, file: FileChange) -> bool:
+        return bool(self.keys) and change_key(file) in self.keys
+
+
+def progress_of(pull: Pull, person_id: int | None) -> Progress:
+    """The progress of a person; two queries, none for a caller without an account."""
+    if person_id is None:
+        return Progress()
+    keys = ViewedFile.objects.filter(pull=pull, user=person_id).values_list("key", flat=True)
+    rows = SeenVersion.objects.filter(pull=pull, user=person_id)
+    seen, previous = rows.values_list("version", "previous_version").first() or (None, None)
+    return Progress(frozenset(keys), seen, previous)

@@ -28,9 +28,10 @@ from apps.browse.cache import (
     too_expensive,
     unpack,
 )
-from apps.browse.names import find_commits
+from apps.browse.names import find_commits, shown_path
 from apps.browse.read_slots import heavy_slots
-from apps.core.errors import Invalid, git_failed
+from apps.core.errors import Invalid, NotFound, git_failed
+from apps.core.json import quoted
 from apps.core.locks import lock
 from apps.core.lookup import get_or_missing
 from apps.git.cache import GitFacts
@@ -274,6 +275,27 @@ def _read_now(version: PullVersion, throttle_key: str) -> None:
         raise too_expensive() from None
     except GitError as error:
         raise git_failed(error) from None
+
+
+def version_with_head(pull: Pull, head_sha: str | None) -> PullVersion:
+    """The newest version with this head, by default the head of the pull. 404 if there is none."""
+    rows = PullVersion.objects.filter(pull=pull).order_by("-version")
+    if head_sha is not None:
+        rows = rows.filter(head_sha=head_sha)
+    version: PullVersion | None = rows.first()
+    if version is None:
+        raise NotFound("not_found", f"Pull {pull.number} has no version with this head.")
+    version.pull = pull
+    return version
+
+
+def file_in(listing: Listing, path: bytes) -> FileChange:
+    """The change of the file at this path; 404."""
+    for file in listing.files:
+        if file.path == path:
+            return file
+    text = f"{quoted(shown_path(path))} is not among the changed files."
+    raise NotFound("not_found", text)
 
 
 def files_between(old: PullVersion, new: PullVersion, throttle_key: str) -> Listing:

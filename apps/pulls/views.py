@@ -14,6 +14,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
 from apps.browse.downloads import TEXTS, text_response
+from apps.browse.names import path_in_tree
 from apps.browse.serializers import commit_records, file_record, patched_record
 from apps.core.access import Level, Permission
 from apps.core.conditional import by_names
@@ -26,7 +27,7 @@ from apps.pulls import actions, versions
 from apps.pulls.approval import Eligibility, readiness_of
 from apps.pulls.filters import CrossRepoPullFilterSet, PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, PullVersion, Review
-from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
+from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews, progress_of
 from apps.pulls.rules import sha_problem
 from apps.pulls.serializers import (
     CreatePull,
@@ -41,12 +42,15 @@ from apps.pulls.serializers import (
     ReviewRecord,
     SetAutoMerge,
     SetPullStatus,
+    SetViewed,
     UpdatePull,
     UpdateReview,
+    ViewedRecord,
     merge_record,
     pull_protection_record,
     pull_records,
     review_record,
+    viewed_record,
 )
 from apps.repos.access import RepoScoped
 from apps.repos.http.transfer_slots import caller_of
@@ -509,6 +513,45 @@ class PullFileViewSet(ContentsViewSet):
             return self.get_paginated_response([file_record(file) for file in page])
         patches = versions.patches_of(listing, page, self.throttle_key)
         return self.get_paginated_response([*map(patched_record, page, patches)])
+
+
+class PullViewedViewSet(ContentsViewSet):
+    """…/pulls/{number}/viewed"""
+
+    http_method_names = ["get", "head", "put"]
+
+    @operation(Level.READ, response=ViewedRecord, query=VersionQuery, errors=("too_expensive",))
+    def retrieve(self) -> dict[str, Any]:
+        """Read which changed files of a pull the caller has marked as viewed.
+
+        A mark is for one change of one file: after a push, only files whose change is the same are
+        still viewed. Only the caller sees it.
+        """
+        return self.record(self.version())
+
+    @operation(
+        Level.READ,
+        permission=Permission.WRITE,
+        request=SetViewed,
+        response=ViewedRecord,
+        errors=("invalid_path", "too_expensive"),
+    )
+    def update(self) -> dict[str, Any]:
+        """Mark a changed file of a pull as viewed by the caller, or remove the mark.
+
+        `head_sha` names the version whose change is meant, by default the newest one.
+        """
+        sent = self.validated_data
+        path = path_in_tree(sent["path"], sent.get("path_base64"))
+        version = versions.version_with_head(self.pull, sent.get("head_sha"))
+        file = versions.file_in(versions.files_of(version, self.throttle_key), path)
+        is_viewed = sent["is_viewed"]
+        actions.set_viewed(access=self.access, pull=self.pull, file=file, is_viewed=is_viewed)
+        return self.record(version)
+
+    def record(self, version: PullVersion | None) -> dict[str, Any]:
+        listing = versions.files_of(version, self.throttle_key) if version else versions.NOTHING
+        return viewed_record(version, listing, progress_of(self.pull, self.principal.person_id))
 
 
 class PullDiffViewSet(ContentsViewSet):

@@ -37,7 +37,7 @@ from apps.web.colours import (
     text_of,
 )
 from apps.web.decorators import repo_page
-from apps.web.diffs import file_table
+from apps.web.diff_tables import file_table
 from apps.web.frame import render_repo_page
 from apps.web.hidden_characters import has_hidden
 from apps.web.responses import PageRequest

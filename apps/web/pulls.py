@@ -12,7 +12,6 @@ from django.http import HttpResponse
 
 from apps.core.access import Level
 from apps.core.errors import ApiError, NotFound, Unavailable
-from apps.core.pagination import count_parameter
 from apps.core.statements import values_of
 from apps.events.kinds import Kind, words_of
 from apps.events.models import Event
@@ -80,8 +79,6 @@ MOST_BRANCHES = 100
 """Branches in the suggestions of a form."""
 INLINE_FILES, INLINE_ROWS = 20, 400
 """A pull with no more files and rows shows its changes below the conversation."""
-MOST_VERSIONS = 50
-"""Versions in the menu, the newest."""
 
 
 @repo_page()
@@ -152,6 +149,7 @@ def show_pull(
     managers = [manager for manager, records in stored if records]
     with_html(request, access, [record, *replies, *review_records], *managers, address=here)
     form = next(iter(submitted.values()), PageForm(request, unbound=True))
+    forms = forms_of(request, pull) | submitted
     return form.render_page(
         request,
         "pull",
@@ -162,7 +160,8 @@ def show_pull(
         live_kinds=LIVE,
         **verdict_context(pull, access, approval),
         answered=answered,
-        **(forms_of(request, pull) | submitted),
+        **forms,
+        talk_form=forms["review_form"] if "review_form" in submitted else forms["reply_form"],
         version=pull.thread.version,
         diff=None if answered else inline_changes(request, pull),
         **context,
@@ -331,29 +330,6 @@ def pull_commits(request: PageRequest, access: RepoAccess, number: int) -> HttpR
         **pull_header(access, pull, "commits"),
         days=days_of(access.repo, commits, access.principal),
         left_out=(version.commit_count or 0) - len(commits) if version else 0,
-    )
-
-
-@repo_page()
-def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """The changes of a pull; with `?from=`, those since that version of it."""
-    pull = get_pull(access.repo, number)
-    version = versions.get_version(pull, None)
-    since = None
-    if "from" in request.GET:
-        since = versions.get_version(pull, count_parameter(request.GET, "from", 1))
-    difference = difference_of(version, since, who_asks(request)) if version else None
-    newest = [*versions.list_versions(pull).order_by("-version")[:MOST_VERSIONS]]
-    return render_repo_page(
-        request,
-        access,
-        "pull_files",
-        tab="pulls",
-        **pull_header(access, pull, "files"),
-        diff=difference and shown_difference(request, difference),
-        since=since,
-        is_rebased=bool(version and since and since.merge_base_sha != version.merge_base_sha),
-        versions=newest[1:],
     )
 
 

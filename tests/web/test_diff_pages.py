@@ -16,7 +16,8 @@ from apps.git.diff import changes, parse_hunks, patches
 from apps.git.run import GitTimeout
 from apps.web import diffs, pulls
 from apps.web.colours import coloured_lines, plain_lines, text_of
-from apps.web.diffs import Row, diff_table, marks_of, rows_of, side_by_side
+from apps.web.diff_rows import Gap, Item, marks_of, rows_of, with_gaps
+from apps.web.diff_tables import TableOptions, diff_table, side_by_side
 from tests.browse.code import push
 from tests.git.scratch import Scratch
 from tests.test_queries import costing
@@ -230,9 +231,11 @@ def test_the_text_of_all_rows_is_what_git_says(old: str, new: str) -> None:
             for signs, number, side in ((" -", left, old), (" +", right, new)):
                 if sign in signs:
                     assert number and side.split("\n")[number - 1] == text_in(shown)
-        assert list(flat(rows)) == [row for row in rows if row[0] != "\\"]
-        for view in ("unified", "split"):
-            html = diff_table("f1", rows, view)
+        items = [*with_gaps(rows)]
+        plain = [one for one in items if isinstance(one, Gap) or one[0] != "\\"]
+        assert list(flat(items)) == plain
+        for is_split in (False, True):
+            html = diff_table(with_gaps(rows), TableOptions("f1", is_split))
             ids = re.findall(r' id="([^"]+)"', html)
             assert len(ids) == len({*ids})
 
@@ -241,11 +244,12 @@ def sorted_lines(lines):
     return sorted((line.sign, line.text.decode("utf-8", "replace")) for line in lines)
 
 
-def flat(rows):
+def flat(items):
     """Rows that stand side by side, back in one column."""
-    left: list[Row] = []
-    right: list[Row] = []
-    for one, other in side_by_side(rows):
+    left: list[Item] = []
+    right: list[Item] = []
+    for pair in side_by_side(items):
+        one, other = (pair, pair) if isinstance(pair, Gap) else pair
         if one == other:
             yield from [*left, *right, one]
             left, right = [], []

@@ -325,6 +325,24 @@ def test_a_draft_is_for_who_wrote_it(site):
         expect_text(page, "")
 
 
+def test_a_text_of_a_review_is_kept_until_the_review_is_accepted(site):
+    fields = {"title": "P", "body": "", "source_branch": "topic", "target_branch": "main"}
+    number = site.api("ada").post(f"{OF_REPO}/pulls", **fields).gives(201)["number"]
+    with site.open(f"/pulls/{number}") as page:
+        address = page.url
+        write(page)
+        page.context.clear_cookies(name="csrftoken")
+        page.get_by_role("button", name="Request changes").click()
+        expect(page.locator("h1")).to_have_text("Please send it again")
+        page.goto(address)
+        expect_text(page)
+        assert page.evaluate(KEPT) == 1
+        page.get_by_role("button", name="Request changes").click()
+        expect(page.get_by_role("article").filter(has_text=TEXT)).to_contain_text("requested")
+        expect_text(page, "")
+        eventually(lambda: page.evaluate(KEPT) == 0)
+
+
 def ready(page: Page) -> None:
     """Wait until the script handles keys."""
     expect(page.get_by_role("button", name="Keyboard")).to_have_class("plain ready")

@@ -111,7 +111,7 @@ def open_pull(ada: Page) -> None:
 def review(ben: Page) -> None:
     ben.goto(f"{REPO}/pulls")
     follow(ben, "Span the river")
-    decision = ben.get_by_role("region", name="Your review")
+    decision = ben.get_by_role("form", name="Reply or review")
     decision.get_by_label("Text").fill("It holds.")
     decision.get_by_role("button", name="Approve").click()
     expect(ben.get_by_role("article").filter(has_text="It holds.")).to_contain_text("approved")

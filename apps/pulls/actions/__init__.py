@@ -14,6 +14,7 @@ from apps.pulls.actions.pulls import (
     update_pull,
     update_review,
 )
+from apps.pulls.actions.viewing import see_version, set_viewed
 
 __all__ = [
     "cancel_auto_merge",
@@ -23,7 +24,9 @@ __all__ = [
     "create_review",
     "delete_review",
     "merge_pull",
+    "see_version",
     "set_auto_merge",
+    "set_viewed",
     "update_pull",
     "update_review",
 ]

@@ -1,6 +1,7 @@
 // Stores the text of each <textarea data-draft> by account, address of the form and name, until a
 // page says that the server has accepted the form: <html data-sent="/path">.
-// "Reply" moves the form of a thread below the reply that it replies to.
+// "Reply" moves the form of a thread below the reply that it replies to. A button of a form may post
+// to another address, which then is that of the draft.
 
 const { user, sent } = document.documentElement.dataset;
 
@@ -8,9 +9,9 @@ function draftsOf(path) {
   return `draft ${user} ${path} `;
 }
 
-function keyOf(area) {
-  const path = new URL(area.form.getAttribute("action") ?? "", location.href).pathname;
-  return draftsOf(path) + area.name;
+function keyOf(area, button) {
+  const address = button?.getAttribute("formaction") ?? area.form.getAttribute("action") ?? "";
+  return draftsOf(new URL(address, location.href).pathname) + area.name;
 }
 
 function forget(path) {
@@ -19,15 +20,34 @@ function forget(path) {
   }
 }
 
+function restoreDraft(area) {
+  area.value ||= localStorage.getItem(keyOf(area)) ?? "";
+  for (const button of area.form.querySelectorAll("[formaction]")) {
+    const draft = localStorage.getItem(keyOf(area, button));
+    if (!draft) continue;
+    localStorage.removeItem(keyOf(area, button));
+    area.value ||= draft;
+    localStorage.setItem(keyOf(area), area.value);
+  }
+}
+
+// If the server accepts the form, it names the address to which the button has posted.
+function moveDraft(area, button) {
+  if (!button?.hasAttribute("formaction")) return;
+  localStorage.removeItem(keyOf(area));
+  if (area.value) localStorage.setItem(keyOf(area, button), area.value);
+}
+
 function keep(area) {
   const save = () => {
     const key = keyOf(area);
     if (area.value) localStorage.setItem(key, area.value);
     else localStorage.removeItem(key);
   };
-  area.value ||= localStorage.getItem(keyOf(area)) ?? "";
+  restoreDraft(area);
   if (area.value !== area.defaultValue) save();
   area.addEventListener("input", save);
+  area.form.addEventListener("submit", (event) => moveDraft(area, event.submitter));
 }
 
 // The form gets its own row, which stays when the reply is replaced.
@@ -45,6 +65,7 @@ function answer(event) {
   const name = above.id.replace("-", " ");
   document.getElementById("say").innerHTML = `Reply to <a href="#${above.id}">${name}</a>`;
   area.form.action = link.href;
+  for (const button of area.form.querySelectorAll("[formaction]")) button.remove();
   above.after(row);
   row.append(area.form);
   area.value ||= localStorage.getItem(keyOf(area)) ?? "";

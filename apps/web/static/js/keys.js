@@ -10,6 +10,8 @@ const LIST = [
   ["g i", "Inbox"],
   ["g p", "Pulls"],
   ["j, k", "Next and previous row, reply or file"],
+  ["n, p", "Next and previous change"],
+  ["c", "Next comment"],
   ["r", "Reply"],
   ["y", "Permanent link"],
   ["?", "This list"],
@@ -78,7 +80,7 @@ function onKey(event) {
   pressedG = event.key === "g" ? event.timeStamp : 0;
   if (goes) location.assign(goes);
   else if (ACTS[event.key]) ACTS[event.key]();
-  else return;
+  else if (document.dispatchEvent(new CustomEvent("shortcut", { detail: event.key, cancelable: true }))) return;
   event.preventDefault();
 }
 

@@ -1,0 +1,147 @@
+// The files of a pull: changes are loaded and marked in place, lines selected by Shift and a click,
+// files filtered while somebody types. Each of these is a link or a form that works without this.
+
+const FILE = ".diff[data-file]";
+const ROW = ".diff tr";
+let current = null;
+
+function focusOn(element) {
+  if (!element) return;
+  if (!element.matches("a, button, textarea")) element.tabIndex = -1;
+  element.focus({ preventScroll: true });
+  element.scrollIntoView({ block: "nearest" });
+}
+
+// Replaces a file by the HTML of its address. Leads there if the server does not send it.
+async function load(section, address, options) {
+  const url = new URL(address, location.href);
+  url.searchParams.set("part", section.id);
+  const answer = await fetch(url, options).catch(() => null);
+  if (!answer?.ok) {
+    if (options) location.reload();
+    else location.assign(address);
+    return null;
+  }
+  const box = document.createElement("template");
+  box.innerHTML = await answer.text();
+  const fresh = box.content.querySelector(FILE);
+  const hop = section.querySelector(".hop");
+  if (hop) fresh.querySelector(".hop")?.replaceWith(hop);
+  const count = box.content.querySelector("[data-viewed-count]");
+  const shown = document.querySelector("#viewed [data-viewed-count]");
+  if (count && shown) shown.textContent = count.textContent;
+  section.replaceWith(fresh);
+  return fresh;
+}
+
+async function follow(link) {
+  const section = link.closest(FILE);
+  const fresh = await load(section, link.href);
+  if (!fresh) return;
+  const target = new URL(link.href).hash.slice(1);
+  focusOn(fresh.querySelector("tr.below textarea") ?? document.getElementById(target) ?? fresh);
+}
+
+async function mark(form, button) {
+  const section = document.getElementById(button.value);
+  const body = new FormData(form, button);
+  const fresh = await load(section, form.action, { method: "POST", body });
+  if (!fresh) return;
+  const isViewed = fresh.dataset.viewed === "yes";
+  const entry = document.querySelector(`.tree [data-file="${fresh.id}"]`);
+  entry?.classList.toggle("is-viewed", isViewed);
+  fresh.querySelector("[form=viewed]")?.focus({ preventScroll: true });
+  if (fresh.getBoundingClientRect().top < 0) fresh.scrollIntoView();
+}
+
+function select(from, to) {
+  const [, file, side, first] = /^(f\w+)-([no])(\d+)$/.exec(from) ?? [];
+  const [, other, otherSide, last] = /^(f\w+)-([no])(\d+)$/.exec(to) ?? [];
+  if (!file || file !== other || side !== otherSide) return false;
+  const [start, end] = [Number(first), Number(last)].sort((a, b) => a - b);
+  for (const row of document.querySelectorAll(".diff tr.marked")) row.classList.remove("marked");
+  for (let line = start; line <= end; line++) {
+    document.getElementById(`${file}-${side}${line}`)?.classList.add("marked");
+  }
+  const url = new URL(location.href);
+  url.searchParams.set("lines", start === end ? from : `${file}-${side}${start}-${end}`);
+  history.replaceState(null, "", url);
+  pin();
+  return true;
+}
+
+function pin() {
+  const link = document.querySelector("[data-permalink][data-version]");
+  if (!link) return;
+  const url = new URL(location.href);
+  url.searchParams.set("version", link.dataset.version);
+  link.href = url;
+}
+
+function step(selector, by) {
+  const rows = [...document.querySelectorAll(selector)];
+  const at = document.activeElement.closest(ROW) ?? (current?.isConnected ? current : null);
+  const side = by > 0 ? Node.DOCUMENT_POSITION_FOLLOWING : Node.DOCUMENT_POSITION_PRECEDING;
+  const after = rows.filter(row => !at || at.compareDocumentPosition(row) & side);
+  const next = by > 0 ? after[0] : after.at(-1);
+  if (!next) return;
+  current = next;
+  next.tabIndex = -1;
+  next.focus({ preventScroll: true });
+  next.scrollIntoView({ block: "center" });
+}
+
+const CHANGE = ".diff tr:has(> .add, > .del)";
+const FIRST = `${CHANGE}:not(:has(> .add, > .del) + tr), ${CHANGE}:first-child`;
+const KEYS = { n: [FIRST, 1], p: [FIRST, -1], c: [".diff tr.below", 1] };
+
+document.addEventListener("shortcut", event => {
+  if (!KEYS[event.detail]) return;
+  event.preventDefault();
+  step(...KEYS[event.detail]);
+});
+
+document.addEventListener("keydown", event => {
+  if (event.key === "Enter" && event.target.matches(ROW)) event.target.querySelector(".say")?.click();
+});
+
+document.addEventListener("click", event => {
+  if (event.ctrlKey || event.metaKey || event.button) return;
+  const number = event.shiftKey && event.target.closest(`${FILE} a[data-n]`);
+  if (number) {
+    if (select(location.hash.slice(1), number.closest("tr").id)) event.preventDefault();
+    return;
+  }
+  const link = event.target.closest(`${FILE} :is(a[data-part], a.say)`);
+  if (!link || event.shiftKey) return;
+  event.preventDefault();
+  follow(link);
+});
+
+document.addEventListener(
+  "toggle",
+  event => {
+    if (!event.target.matches("details.closed[open]")) return;
+    const section = event.target.closest(FILE);
+    load(section, event.target.querySelector("a").href).then(fresh => focusOn(fresh?.querySelector("header a")));
+  },
+  true,
+);
+
+document.addEventListener("submit", event => {
+  if (event.target.id !== "viewed" || !event.submitter?.value) return;
+  event.preventDefault();
+  mark(event.target, event.submitter);
+});
+
+const filter = document.querySelector("[data-filter] [name=name]");
+filter?.addEventListener("input", () => {
+  const text = filter.value.toLowerCase();
+  for (const section of document.querySelectorAll(FILE)) {
+    section.hidden = !section.dataset.file.toLowerCase().includes(text);
+    const entry = document.querySelector(`.tree [data-file="${section.id}"]`);
+    if (entry) entry.hidden = section.hidden;
+  }
+});
+addEventListener("hashchange", pin);
+pin();
