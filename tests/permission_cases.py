@@ -51,6 +51,8 @@ PEOPLE = {
     "B": "robot",
 }
 STREAMS = re.compile(r"/(content|diff|export|patch)$|/(tail-events|raw/|archive)")
+MOVING = ("merge", "/update-branch", "/source-branch")
+"""The ends of operations that move branches of a pull, or will."""
 ONLY_IN_TEAMS = {"V", "M", "D", "B"}
 
 
@@ -76,7 +78,7 @@ class Cell:
         """Cells of a row with the same aim share a path, which belongs to no single person. People
         who may merge need a pull of their own, because a merge cannot be undone.
         """
-        merges = self.operation.endswith("merge") and self.status < 400
+        merges = self.operation.endswith(MOVING) and self.status < 400
         return (
             self.visibility,
             self.who if "own" in self.case or "self" in self.case or merges else "",
@@ -236,11 +238,14 @@ class PermissionCase:
     def pull(self) -> Pull:
         reviewing = "{review_uuid}" in self.cell.operation
         self.of = self.sample.pulls[self.repo.pk]
-        if self.cell.operation.endswith("merge") and self.cell.status < 400:
-            folder = self.folders.mktemp("clone")
-            self.of = self.sample.mergeable(self.cell.owner, folder / "work", by=self.author)
+        operation = self.cell.operation
+        if operation.endswith(MOVING) and self.cell.status < 400:
+            folder = self.folders.mktemp("clone") / "work"
+            self.of = self.sample.mergeable(
+                self.cell.owner, folder, by=self.author, before=operation
+            )
             self.repo = self.of.repo
-            if self.cell.operation.startswith("DELETE"):
+            if operation.startswith("DELETE") and operation.endswith("/auto-merge"):
                 access = access_of(self.sample.people["sam"], self.repo)
                 set_auto_merge(access=access, pull=self.of)
         elif self.cell.case == "own" and not reviewing:

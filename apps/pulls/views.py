@@ -41,6 +41,7 @@ from apps.pulls.serializers import (
     ReviewRecord,
     SetAutoMerge,
     SetPullStatus,
+    UpdateBranch,
     UpdatePull,
     UpdateReview,
     merge_record,
@@ -72,6 +73,15 @@ class HeadQuery(QuerySerializer):
     )
 
 
+class SourceHeadQuery(QuerySerializer):
+    expected_head_sha = ShaParameter(
+        required=False,
+        help_text="The commit that the branch has to be at; the head of the pull without it.",
+    )
+
+
+MOVE_ERRORS = ("branch_missing", "branch_protected", "quota_reached", "role_required")
+"""The codes with which a move of the source branch may be refused."""
 UPDATE_ERRORS = (
     "invalid_transition",
     "pull_already_exists",
@@ -199,14 +209,14 @@ class PullViewSet(BodyViewSet):
 
         A refusal names all blockers; `error` is the first of them.
         """
-        actions.merge_pull(
+        deletion = actions.merge_pull(
             access=self.access,
             pull=self.pull,
             asked_since=self.asked_since,
             **self.validated_query,
             **self.validated_data,
         )
-        return merge_record(self.pull, self.record())
+        return merge_record(self.pull, self.record(), deletion)
 
     @action(detail=True, methods=["put"], url_path="auto-merge")
     @operation(
@@ -230,6 +240,56 @@ class PullViewSet(BodyViewSet):
     def delete_auto_merge(self) -> None:
         """Cancel the auto-merge of a pull."""
         actions.cancel_auto_merge(access=self.access, pull=self.pull)
+
+    @action(detail=True, methods=["put"], url_path="update-branch")
+    @operation(
+        Level.READ,
+        permission=Permission.WRITE,
+        request=UpdateBranch,
+        response=PullRecord,
+        errors=(
+            *MOVE_ERRORS,
+            "head_changed",
+            "merge_conflict",
+            "nothing_to_update",
+            "pull_already_merged",
+            "pull_closed",
+        ),
+    )
+    def update_branch(self) -> dict[str, Any]:
+        """Merge the target of a pull into its source branch.
+
+        The caller pushes the merge commit to the source, and needs write access there.
+        """
+        actions.update_branch(access=self.access, pull=self.pull, **self.validated_data)
+        return self.record()
+
+    @action(detail=True, methods=["put"], url_path="source-branch")
+    @operation(
+        Level.READ,
+        permission=Permission.WRITE,
+        response=PullRecord,
+        errors=(*MOVE_ERRORS, "branch_exists"),
+    )
+    def restore_source_branch(self) -> dict[str, Any]:
+        """Create the deleted source branch of a pull again, at the head of the pull."""
+        actions.restore_source_branch(access=self.access, pull=self.pull)
+        return self.record()
+
+    @restore_source_branch.mapping.delete
+    @operation(
+        Level.READ,
+        permission=Permission.WRITE,
+        status=204,
+        query=SourceHeadQuery,
+        errors=(*MOVE_ERRORS, "branch_in_use", "default_branch", "head_changed"),
+    )
+    def delete_source_branch(self) -> None:
+        """Delete the source branch of a merged or closed pull.
+
+        No open pull may be from or into it.
+        """
+        actions.delete_source_branch(access=self.access, pull=self.pull, **self.validated_query)
 
     @action(detail=True, methods=["get"])
     @operation(Level.READ, response=PullProtectionRecord)

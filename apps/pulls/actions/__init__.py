@@ -5,6 +5,11 @@ Each action first checks the caller's access, and can raise the errors of
 """
 
 from apps.pulls.actions.auto_merging import cancel_auto_merge, set_auto_merge
+from apps.pulls.actions.branches import (
+    delete_source_branch,
+    restore_source_branch,
+    update_branch,
+)
 from apps.pulls.actions.merging import merge_pull
 from apps.pulls.actions.pulls import (
     create_pull,
@@ -19,8 +24,11 @@ __all__ = [
     "create_pull",
     "create_review",
     "delete_review",
+    "delete_source_branch",
     "merge_pull",
+    "restore_source_branch",
     "set_auto_merge",
+    "update_branch",
     "update_pull",
     "update_review",
 ]
