@@ -27,7 +27,7 @@ from apps.accounts.sessions import SessionStore
 from apps.events.kinds import PingKind
 from apps.events.models import Event, Ping
 from apps.pulls.actions import set_auto_merge
-from apps.pulls.models import Pull
+from apps.pulls.models import Pull, PullVersion
 from apps.repos.models import Fork, Ref, Visibility
 from apps.site.actions import create_rate_limit
 from apps.teams.models import Team
@@ -51,7 +51,7 @@ PEOPLE = {
     "B": "robot",
 }
 STREAMS = re.compile(r"/(content|diff|export|patch)$|/(tail-events|raw/|archive)")
-MOVING = ("merge", "/update-branch", "/source-branch")
+MOVING = ("merge", "/update-branch", "/source-branch", "/apply", "/apply-suggestions")
 """The ends of operations that move branches of a pull, or will."""
 ONLY_IN_TEAMS = {"V", "M", "D", "B"}
 
@@ -229,6 +229,8 @@ class PermissionCase:
         return self.thread.number
 
     def reply(self) -> int:
+        if self.cell.operation.endswith("/apply"):
+            return self.sample.suggestion(self.of, by=self.sample.zoe).number
         with while_allowed(self.repo, self.author):
             reply = self.make.reply(self.thread, by=self.author)
             if self.cell.case == "deleted already":
@@ -238,6 +240,10 @@ class PermissionCase:
     def pull(self) -> Pull:
         reviewing = "{review_uuid}" in self.cell.operation
         self.of = self.sample.pulls[self.repo.pk]
+        if self.cell.operation.endswith("/comments"):
+            PullVersion.objects.get_or_create(
+                pull=self.of, version=1, defaults={"head_sha": self.commit()}
+            )
         operation = self.cell.operation
         if operation.endswith(MOVING) and self.cell.status < 400:
             folder = self.folders.mktemp("clone") / "work"
@@ -245,6 +251,8 @@ class PermissionCase:
                 self.cell.owner, folder, by=self.author, before=operation
             )
             self.repo = self.of.repo
+            if operation.endswith("/apply-suggestions"):
+                self.sample.suggestion(self.of, by=self.sample.zoe)
             if operation.startswith("DELETE") and operation.endswith("/auto-merge"):
                 access = access_of(self.sample.people["sam"], self.repo)
                 set_auto_merge(access=access, pull=self.of)

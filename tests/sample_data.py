@@ -22,6 +22,7 @@ from apps.repos.models import Protection, Repo, Visibility
 from apps.site.models import SiteSettings
 from apps.teams.actions import create_team
 from apps.teams.models import Role, Team
+from apps.threads.anchors import Anchor
 from apps.threads.models import Reply, Thread
 from tests.api import Api
 from tests.by_actions import MakeByActions
@@ -114,6 +115,27 @@ class SampleData:
                 update_pull(access=access_of(self.alice, repo), pull=pull, status="closed")
                 clone.push(*[":feature"] if before.startswith("PUT") else [])
             return pull
+
+    def suggestion(self, pull: Pull, *, by: User) -> Reply:
+        """A comment that suggests to change the file `arch` of a pull of `mergeable`."""
+        head = pull.head_sha or "1" * 40
+        with while_allowed(pull.repo, by):
+            body = "```suggestion\nclosed\n```"
+            reply = self.make.reply(pull.thread, by=by, kind="suggestion", body=body)
+        Anchor.objects.create(
+            reply=reply,
+            thread=pull.thread,
+            number=reply.number,
+            commit_sha=head,
+            path=b"arch",
+            start_line=1,
+            line=1,
+            current_commit_sha=head,
+            current_path=b"arch",
+            current_start_line=1,
+            current_line=1,
+        )
+        return reply
 
     def api(self, name: str | None) -> Api:
         """A client with the token of this person; anonymous for None."""

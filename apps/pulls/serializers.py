@@ -9,6 +9,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.accounts.principal import Principal
+from apps.browse.names import PATH_MAX
 from apps.browse.serializers import CommitRecord, FileRecord
 from apps.core.access import Level, Permission
 from apps.core.serializers import (
@@ -19,9 +20,11 @@ from apps.core.serializers import (
     StrictBooleanField,
     StrictCharField,
     StrictChoiceField,
+    StrictIntegerField,
     TimestampField,
 )
 from apps.core.slugs import PREFIX
+from apps.core.statements import values_of
 from apps.git.merge import Strategy
 from apps.git.refs import MOST_BYTES
 from apps.pulls import rules
@@ -35,10 +38,15 @@ from apps.repos.rules import branch_problem
 from apps.repos.serializers import RecordWithSettings
 from apps.statuses.queries import checks_record, states_of
 from apps.statuses.serializers import STATES, ChecksRecord
+from apps.threads.anchors import Side
 from apps.threads.serializers import Html
 
 TITLE_MAX = 255
 BODY_MAX = 65_536
+COMMENT_KINDS = ["comment", "suggestion", "question", "task"]
+LINE_MAX = 2**31 - 1
+COMMENT_MAX = 2**31 - 1
+"""The largest number of a comment that a request may have."""
 SOURCE_MAX = MOST_BYTES + 72
 """Most characters of a branch with a prefix: `teams/`, a slug and a colon."""
 
@@ -98,6 +106,18 @@ class SetAutoMerge(WithMessage, WithHead):
     strategy = StrictChoiceField(Strategy, required=False)
 
 
+class ApplySuggestion(WithHead):
+    message = StrictCharField(max_length=BODY_MAX, allow_null=True, required=False)
+
+
+class ApplySuggestions(ApplySuggestion):
+    comments = serializers.ListField(
+        child=StrictIntegerField(min_value=1, max_value=COMMENT_MAX),
+        min_length=1,
+        max_length=50,
+    )
+
+
 class UpdateBranch(WithHead):
     """The body of an update of a pull's source branch."""
 
@@ -110,6 +130,25 @@ class CreateReview(RequestSerializer):
 class UpdateReview(RequestSerializer):
     status = StrictChoiceField(ReviewStatus, required=False)
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True, required=False)
+
+
+class CreateComment(RequestSerializer):
+    body = StrictCharField(max_length=BODY_MAX)
+    kind = StrictChoiceField(COMMENT_KINDS, required=False)
+    commit_sha = RuleCharField(
+        problem=rules.sha_problem, max_length=SHA_MAX, pattern="^[0-9a-f]{40}$"
+    )
+    path = StrictCharField(max_length=PATH_MAX, required=False)
+    path_base64 = StrictCharField(max_length=2 * PATH_MAX, required=False)
+    side = StrictChoiceField(Side, required=False)
+    line = StrictIntegerField(min_value=1, max_value=LINE_MAX)
+    start_line = StrictIntegerField(min_value=1, max_value=LINE_MAX, required=False)
+    review_uuid = serializers.UUIDField(required=False, allow_null=True)
+
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+        if ("path" in values) == ("path_base64" in values):
+            raise serializers.ValidationError({"path": "Send either `path` or `path_base64`."})
+        return values
 
 
 class AutoMergeRecord(RecordSerializer):
@@ -181,6 +220,12 @@ class MergeRecord(RecordSerializer):
     merged_by_uuid = serializers.UUIDField()
     merged_by_username = serializers.CharField()
     source_branch_deletion = SourceDeletionRecord(allow_null=True)
+    pull = PullRecord()
+
+
+class AppliedSuggestionsRecord(RecordSerializer):
+    commit_sha = serializers.CharField()
+    comments = serializers.ListField(child=serializers.IntegerField())
     pull = PullRecord()
 
 
@@ -322,6 +367,20 @@ def auto_merge_record(record: dict[str, Any]) -> dict[str, Any] | None:
         "created_at": record.pop("auto_merge_set_at"),
     }
     return None if values["strategy"] is None else values
+
+
+def pull_record(pull: Pull, principal: Principal, base: str) -> dict[str, Any]:
+    """The record of a pull with its repository, read again."""
+    rows = [(values_of(pull, PULL_ROW), pull.repo)]
+    return pull_records(rows, principal, base)[0]
+
+
+def applied_record(
+    pull: Pull, sha: str, numbers: Sequence[int], principal: Principal, base: str
+) -> dict[str, Any]:
+    """The response to applied suggestions: the commit, and the pull with its new head."""
+    record = pull_record(pull, principal, base)
+    return {"commit_sha": sha, "comments": sorted({*numbers}), "pull": record}
 
 
 def merge_record(

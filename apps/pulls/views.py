@@ -10,7 +10,6 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
-from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
 from apps.browse.downloads import TEXTS, text_response
@@ -20,14 +19,13 @@ from apps.core.conditional import by_names
 from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.pagination import PAGE_LIMIT, PagePagination
-from apps.core.query import FlagParameter, QuerySerializer, TextParameter, number
-from apps.core.statements import values_of
+from apps.core.query import FlagParameter, QuerySerializer, number
 from apps.pulls import actions, versions
 from apps.pulls.approval import Eligibility, readiness_of
+from apps.pulls.branch_views import ShaParameter, SourceBranchViewSet
 from apps.pulls.filters import CrossRepoPullFilterSet, PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, PullVersion, Review
 from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
-from apps.pulls.rules import sha_problem
 from apps.pulls.serializers import (
     CreatePull,
     CreateReview,
@@ -41,7 +39,6 @@ from apps.pulls.serializers import (
     ReviewRecord,
     SetAutoMerge,
     SetPullStatus,
-    UpdateBranch,
     UpdatePull,
     UpdateReview,
     merge_record,
@@ -57,31 +54,12 @@ from apps.threads.serializers import RenderQuery, StoredHtml
 from apps.threads.views import BodyViewSet, CrossRepoQuery, CrossRepoViewSet
 
 
-@extend_schema_field({"type": "string", "pattern": "^[0-9A-Fa-f]{40}$"})
-class ShaParameter(TextParameter):
-    """The full name of a commit, converted to lower case."""
-
-    def to_internal_value(self, data: Any) -> str:
-        if problem := sha_problem(data.lower()):
-            raise ValidationError(problem)
-        return str(data.lower())
-
-
 class HeadQuery(QuerySerializer):
     expected_head_sha = ShaParameter(
         required=False, help_text="Refuse the request unless the head is still this commit."
     )
 
 
-class SourceHeadQuery(QuerySerializer):
-    expected_head_sha = ShaParameter(
-        required=False,
-        help_text="The commit that the branch has to be at; the head of the pull without it.",
-    )
-
-
-MOVE_ERRORS = ("branch_missing", "branch_protected", "quota_reached", "role_required")
-"""The codes with which a move of the source branch may be refused."""
 UPDATE_ERRORS = (
     "invalid_transition",
     "pull_already_exists",
@@ -108,7 +86,7 @@ class CrossRepoPullViewSet(CrossRepoViewSet):
         return self.get_paginated_response(pull_records(rows, self.principal, self.base_url))
 
 
-class PullViewSet(BodyViewSet):
+class PullViewSet(SourceBranchViewSet):
     """/{owner}/repos/{repo_slug}/pulls"""
 
     schema_tags = ["pulls"]
@@ -117,7 +95,6 @@ class PullViewSet(BodyViewSet):
     queryset = Pull.objects.all()
     filterset_class = PullFilterSet
     html = StoredHtml(Pull.objects, "thread__")
-    pull: Pull
 
     def load_objects(self) -> None:
         """Load the pull. Only its author and people with write access may change it."""
@@ -178,11 +155,6 @@ class PullViewSet(BodyViewSet):
         actions.update_pull(access=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
-    def record(self) -> dict[str, Any]:
-        row = values_of(self.pull, PULL_ROW)
-        [record] = pull_records([(row, self.repo)], self.principal, self.base_url)
-        return record
-
     @action(detail=True, methods=["post"])
     @operation(
         Level.WRITE,
@@ -240,56 +212,6 @@ class PullViewSet(BodyViewSet):
     def delete_auto_merge(self) -> None:
         """Cancel the auto-merge of a pull."""
         actions.cancel_auto_merge(access=self.access, pull=self.pull)
-
-    @action(detail=True, methods=["put"], url_path="update-branch")
-    @operation(
-        Level.READ,
-        permission=Permission.WRITE,
-        request=UpdateBranch,
-        response=PullRecord,
-        errors=(
-            *MOVE_ERRORS,
-            "head_changed",
-            "merge_conflict",
-            "nothing_to_update",
-            "pull_already_merged",
-            "pull_closed",
-        ),
-    )
-    def update_branch(self) -> dict[str, Any]:
-        """Merge the target of a pull into its source branch.
-
-        The caller pushes the merge commit to the source, and needs write access there.
-        """
-        actions.update_branch(access=self.access, pull=self.pull, **self.validated_data)
-        return self.record()
-
-    @action(detail=True, methods=["put"], url_path="source-branch")
-    @operation(
-        Level.READ,
-        permission=Permission.WRITE,
-        response=PullRecord,
-        errors=(*MOVE_ERRORS, "branch_exists"),
-    )
-    def restore_source_branch(self) -> dict[str, Any]:
-        """Create the deleted source branch of a pull again, at the head of the pull."""
-        actions.restore_source_branch(access=self.access, pull=self.pull)
-        return self.record()
-
-    @restore_source_branch.mapping.delete
-    @operation(
-        Level.READ,
-        permission=Permission.WRITE,
-        status=204,
-        query=SourceHeadQuery,
-        errors=(*MOVE_ERRORS, "branch_in_use", "default_branch", "head_changed"),
-    )
-    def delete_source_branch(self) -> None:
-        """Delete the source branch of a merged or closed pull.
-
-        No open pull may be from or into it.
-        """
-        actions.delete_source_branch(access=self.access, pull=self.pull, **self.validated_query)
 
     @action(detail=True, methods=["get"])
     @operation(Level.READ, response=PullProtectionRecord)

@@ -10,6 +10,7 @@ from apps.pulls.actions.branches import (
     restore_source_branch,
     update_branch,
 )
+from apps.pulls.actions.commenting import comment_on_line, create_comment
 from apps.pulls.actions.merging import merge_pull
 from apps.pulls.actions.pulls import (
     create_pull,
@@ -18,9 +19,13 @@ from apps.pulls.actions.pulls import (
     update_pull,
     update_review,
 )
+from apps.pulls.actions.suggesting import apply_suggestions
 
 __all__ = [
+    "apply_suggestions",
     "cancel_auto_merge",
+    "comment_on_line",
+    "create_comment",
     "create_pull",
     "create_review",
     "delete_review",

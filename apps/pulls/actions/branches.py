@@ -26,7 +26,7 @@ from apps.pulls.heads import access_to_source, fetch_into_source
 from apps.pulls.models import IS_ACTIVE, Pull
 from apps.repos.access import RepoAccess
 from apps.repos.branches import move_branch
-from apps.repos.models import Repo
+from apps.repos.models import Ref, Repo
 from apps.repos.rules import ZERO
 
 GONE = {"not_found", "branch_missing"}
@@ -57,7 +57,7 @@ def update_branch(*, access: RepoAccess, pull: Pull, expected_head_sha: str | No
     rules.check_active(pull)
     head, target = tips_to_update(pull)
     rules.check_head(head, expected_head_sha)
-    with _reported(pull):
+    with reporting_git(pull):
         new = _merge_of_target(source, pull, head, target)
         move_branch(
             access=source,
@@ -70,16 +70,24 @@ def update_branch(*, access: RepoAccess, pull: Pull, expected_head_sha: str | No
 
 
 def tips_to_update(pull: Pull) -> tuple[str, str]:
-    """The heads of source and target. 409 `branch_missing`, or `head_changed` if the source branch
-    has commits that the pull does not show.
-    """
+    """The heads of source and target; 409 as `check_source`, and if there is no target."""
     source, target = pull.tip_refs()
-    if source is None or target is None:
-        raise rules.MergeRefused([rules.missing_branch(pull, source.sha if source else None)])
+    head = check_source(pull, source)
+    if target is None:
+        raise rules.MergeRefused([rules.missing_branch(pull, head)])
+    return head, target.sha
+
+
+def check_source(pull: Pull, source: Ref | None) -> str:
+    """The head of the source branch, whose stored ref is given. 409 `branch_missing`, or
+    `head_changed` if the branch has commits that the pull does not show.
+    """
+    if source is None:
+        raise rules.MergeRefused([rules.missing_branch(pull, None)])
     if source.sha != pull.head_sha:
         text = f"{pull.source_branch} is at {source.sha}, which this pull does not show."
         raise Conflict("head_changed", text)
-    return source.sha, target.sha
+    return source.sha
 
 
 def _merge_of_target(source: RepoAccess, pull: Pull, head: str, target: str) -> str:
@@ -133,7 +141,7 @@ def delete_source_branch(
         raise NotFound("not_found", f"There is no branch {pull.source_branch}.")
     check_unused(source.repo, pull.source_branch)
     rules.check_head(head, expected_head_sha or pull.head_sha)
-    with _reported(pull):
+    with reporting_git(pull):
         move_branch(
             access=source,
             branch=pull.source_branch,
@@ -171,7 +179,7 @@ def restore_source_branch(*, access: RepoAccess, pull: Pull) -> None:
     head = pull.head_sha
     if source.repo.branch_sha(pull.source_branch) is not None:
         raise Conflict("branch_exists", f"There is a branch {pull.source_branch} already.")
-    with _reported(pull):
+    with reporting_git(pull):
         if head is not None:
             fetch_into_source(pull, head)
         if head is None or not source.repo.git.has_commit(head):
@@ -197,7 +205,7 @@ def delete_after_merge(access: RepoAccess, pull: Pull) -> SourceDeletion:
 
 
 @contextmanager
-def _reported(pull: Pull) -> Iterator[None]:
+def reporting_git(pull: Pull) -> Iterator[None]:
     """503 if git fails in this block. The log names the pull."""
     try:
         yield
