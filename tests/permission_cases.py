@@ -51,6 +51,8 @@ PEOPLE = {
     "B": "robot",
 }
 STREAMS = re.compile(r"/(content|diff|export|patch)$|/(tail-events|raw/|archive)")
+MOVING = ("merge", "/update-branch", "/source-branch", "/apply", "/apply-suggestions")
+"""The ends of operations that move branches of a pull, or will."""
 ONLY_IN_TEAMS = {"V", "M", "D", "B"}
 
 
@@ -76,7 +78,7 @@ class Cell:
         """Cells of a row with the same aim share a path, which belongs to no single person. People
         who may merge need a pull of their own, because a merge cannot be undone.
         """
-        merges = self.operation.endswith("merge") and self.status < 400
+        merges = self.operation.endswith(MOVING) and self.status < 400
         return (
             self.visibility,
             self.who if "own" in self.case or "self" in self.case or merges else "",
@@ -227,6 +229,8 @@ class PermissionCase:
         return self.thread.number
 
     def reply(self) -> int:
+        if self.cell.operation.endswith("/apply"):
+            return self.sample.suggestion(self.of, by=self.sample.zoe).number
         with while_allowed(self.repo, self.author):
             reply = self.make.reply(self.thread, by=self.author)
             if self.cell.case == "deleted already":
@@ -240,7 +244,8 @@ class PermissionCase:
             PullVersion.objects.get_or_create(
                 pull=self.of, version=1, defaults={"head_sha": self.commit()}
             )
-        if self.cell.operation.startswith("PUT") and self.cell.operation.endswith("/viewed"):
+        operation = self.cell.operation
+        if operation.startswith("PUT") and operation.endswith("/viewed"):
             code, author = code_of(self.repo), self.author
             with while_allowed(self.repo, author):
                 main = code.commit_with({b"README": b"text"})
@@ -252,11 +257,15 @@ class PermissionCase:
                     by=author,
                 )
                 self.of = self.make.pull(self.repo, by=author, source="read")
-        elif self.cell.operation.endswith("merge") and self.cell.status < 400:
-            folder = self.folders.mktemp("clone")
-            self.of = self.sample.mergeable(self.cell.owner, folder / "work", by=self.author)
+        elif operation.endswith(MOVING) and self.cell.status < 400:
+            folder = self.folders.mktemp("clone") / "work"
+            self.of = self.sample.mergeable(
+                self.cell.owner, folder, by=self.author, before=operation
+            )
             self.repo = self.of.repo
-            if self.cell.operation.startswith("DELETE"):
+            if operation.endswith("/apply-suggestions"):
+                self.sample.suggestion(self.of, by=self.sample.zoe)
+            if operation.startswith("DELETE") and operation.endswith("/auto-merge"):
                 access = access_of(self.sample.people["sam"], self.repo)
                 set_auto_merge(access=access, pull=self.of)
         elif self.cell.case == "own" and not reviewing:

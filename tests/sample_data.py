@@ -16,18 +16,20 @@ from django.utils import timezone
 
 from apps.accounts.actions import create_token
 from apps.accounts.models import ApiToken, User
+from apps.pulls.actions import update_pull
 from apps.pulls.models import Pull, Review
 from apps.repos.models import Protection, Repo, Visibility
 from apps.site.models import SiteSettings
 from apps.teams.actions import create_team
 from apps.teams.models import Role, Team
+from apps.threads.anchors import Anchor
 from apps.threads.models import Reply, Thread
 from tests.api import Api
 from tests.by_actions import MakeByActions
 from tests.factories import MemberFactory, UserFactory
 from tests.gitclient import Clone
 from tests.prepared_data import Things
-from tests.principals import principal_of, while_allowed
+from tests.principals import access_of, principal_of, while_allowed
 
 MEMBERS = {
     "bob": Role.MEMBER,
@@ -95,8 +97,10 @@ class SampleData:
             self.reviews[repo.pk] = self.make.review(self.pulls[repo.pk], by=self.zoe)
         return repo
 
-    def mergeable(self, kind: str, folder: Path, *, by: User) -> Pull:
-        """A pull in a private repository of its own, with branches that git can merge."""
+    def mergeable(self, kind: str, folder: Path, *, by: User, before: str = "") -> Pull:
+        """A pull in a private repository of its own, with branches that git can merge. `before`:
+        the operation for which it is made ready.
+        """
         owner = self.acme if kind == "team" else self.alice
         repo = self.make.repo(owner, "mergeable", by=self.alice)
         clone = Clone(folder, repo, self.alice)
@@ -104,7 +108,34 @@ class SampleData:
         clone.commit("feature", {"arch": "open\n"}, onto="main")
         clone.push("main", "feature")
         with while_allowed(repo):
-            return self.make.pull(repo, by=by)
+            pull = self.make.pull(repo, by=by)
+            if before.endswith("/update-branch"):
+                clone.push_commit("main", {"gate": "open\n"})
+            if before.endswith("/source-branch"):
+                update_pull(access=access_of(self.alice, repo), pull=pull, status="closed")
+                clone.push(*[":feature"] if before.startswith("PUT") else [])
+            return pull
+
+    def suggestion(self, pull: Pull, *, by: User) -> Reply:
+        """A comment that suggests to change the file `arch` of a pull of `mergeable`."""
+        head = pull.head_sha or "1" * 40
+        with while_allowed(pull.repo, by):
+            body = "```suggestion\nclosed\n```"
+            reply = self.make.reply(pull.thread, by=by, kind="suggestion", body=body)
+        Anchor.objects.create(
+            reply=reply,
+            thread=pull.thread,
+            number=reply.number,
+            commit_sha=head,
+            path=b"arch",
+            start_line=1,
+            line=1,
+            current_commit_sha=head,
+            current_path=b"arch",
+            current_start_line=1,
+            current_line=1,
+        )
+        return reply
 
     def api(self, name: str | None) -> Api:
         """A client with the token of this person; anonymous for None."""

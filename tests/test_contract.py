@@ -40,6 +40,7 @@ RECORDS = {
     "Deletion": "path deleted_by_username deleted_at purge_at",
     "Fork": "uuid status created_at created_by_uuid created_by_username",
     "Pull": "number:integer title body source_branch target_branch status",
+    "Applied suggestions": "commit_sha comments:array pull:object",
     "Pull review": "uuid status body",
     "Thread": "number:integer title body kind priority status",
     "Reply": "number:integer parent_reply_number?:integer kind status body links:array "

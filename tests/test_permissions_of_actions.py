@@ -120,6 +120,12 @@ class Call:
     owner = user
 
     @property
+    def comments(self) -> list[int]:
+        """The number of the comment in the path, or those in the body."""
+        number = self.keys.get("reply_number")
+        return self.body.pop("comments") if number is None else [int(number)]
+
+    @property
     def confirm(self) -> str:
         return str(self.query["confirm"])
 
@@ -257,6 +263,11 @@ ACTIONS: dict[str, Callable[..., object]] = {
     f"PUT {PULL}/auto-merge": pulls.set_auto_merge,
     f"DELETE {PULL}/auto-merge": pulls.cancel_auto_merge,
     f"PUT {PULL}/viewed": set_viewed,
+    f"POST {PULL}/apply-suggestions": pulls.apply_suggestions,
+    f"POST {PULL}/comments/{{reply_number}}/apply": pulls.apply_suggestions,
+    f"PUT {PULL}/update-branch": pulls.update_branch,
+    f"PUT {PULL}/source-branch": pulls.restore_source_branch,
+    f"DELETE {PULL}/source-branch": pulls.delete_source_branch,
     f"POST {PULL}/comments": pulls.create_comment,
     f"POST {PULL}/reviews": pulls.create_review,
     f"PUT {REVIEW}": pulls.update_review,

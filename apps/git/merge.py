@@ -194,12 +194,31 @@ class _Commit:
 
     def built(self, writer: Started) -> Built:
         """Store the commit with a started `hash-object`; return its name with its bytes."""
+        stored = self.content()
+        return Built(writer.feed(stored).result().word, stored)
+
+    def content(self) -> bytes:
+        """The bytes of the commit object."""
         lines = [f"tree {self.tree}".encode(), *(f"parent {sha}".encode() for sha in self.parents)]
         lines += [b"author " + self.author, b"committer " + self.committer]
         if self.encoding:
             lines.append(b"encoding " + self.encoding)
-        stored = b"\n".join(lines) + b"\n\n" + self.message
-        return Built(writer.feed(stored).result().word, stored)
+        return b"\n".join(lines) + b"\n\n" + self.message
+
+
+def new_commit(
+    tree: str,
+    parent: str,
+    *,
+    person: Person,
+    message: str,
+    others: Iterable[Person],
+    when: datetime,
+) -> bytes:
+    """The bytes of a commit by `person`, with a `Co-authored-by` for each of `others`."""
+    ident = _ident(person, when)
+    content = _text(message) + _trailers(others)
+    return _Commit(tree, (parent,), ident, ident, b"", content).content()
 
 
 def _merge_histories(repo: GitRepo, target: str, head: str) -> Merged | Conflict:
@@ -249,12 +268,18 @@ def _squash(repo: GitRepo, merge: _Commit, author: Person, writer: Started) -> O
     if merge.tree == _commit(repo, target).tree:
         return NothingToMerge()
     others = [
-        f"Co-authored-by: {_name(person)} <{_fit(person.email)}>"
+        person
         for person in repo.commit_authors(target, head)
         if person.email.lower() != author.email.lower()
     ]
-    trailers = "\n".join(["", *others, ""]).encode() if others else b""
-    return replace(merge, parents=(target,), message=merge.message + trailers).built(writer)
+    message = merge.message + _trailers(others)
+    return replace(merge, parents=(target,), message=message).built(writer)
+
+
+def _trailers(people: Iterable[Person]) -> bytes:
+    """A paragraph with a `Co-authored-by` for each of these people; empty without any."""
+    lines = [f"Co-authored-by: {_name(person)} <{_fit(person.email)}>" for person in people]
+    return "\n".join(["", *lines, ""]).encode() if lines else b""
 
 
 def _rebase(repo: GitRepo, target: str, head: str, result: str, committer: bytes) -> Outcome:

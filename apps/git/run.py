@@ -71,6 +71,7 @@ LIMITS: Final[dict[str, Limits]] = {
     "pack-refs": Limits(deadline=60),
     "rev-list": Limits(),
     "symbolic-ref": Limits(deadline=5),
+    "unpack-objects": Limits(memory=512 * _MIB),
     "update-ref": Limits(deadline=5),  # runs while a row is locked
     "version": Limits(deadline=5),
 }

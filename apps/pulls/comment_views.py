@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from apps.core.access import Level, Permission
 from apps.core.operation import operation
 from apps.core.statements import values_of
 from apps.pulls import actions
+from apps.pulls.branch_views import SUGGESTION_ERRORS
 from apps.pulls.filters import CommentFilterSet
 from apps.pulls.models import Pull
 from apps.pulls.queries import comments_of, get_pull
-from apps.pulls.serializers import CreateComment
+from apps.pulls.serializers import (
+    AppliedSuggestionsRecord,
+    ApplySuggestion,
+    CreateComment,
+    applied_record,
+)
 from apps.threads.models import ANCHORED_ROW, Reply
 from apps.threads.serializers import RenderQuery, ReplyRecord, StoredHtml, reply_record
 from apps.threads.views import BodyViewSet
@@ -23,6 +30,8 @@ class CommentViewSet(BodyViewSet):
     """/{owner}/repos/{repo_slug}/pulls/{number}/comments"""
 
     schema_tags = ["pulls"]
+    lookup_url_kwarg = "reply_number"
+    lookup_value_converter = "number"
     queryset = Reply.objects.all()
     filterset_class = CommentFilterSet
     html = StoredHtml(Reply.objects)
@@ -65,3 +74,27 @@ class CommentViewSet(BodyViewSet):
         """
         reply = actions.create_comment(access=self.access, pull=self.pull, **self.validated_data)
         return reply_record(values_of(reply, ANCHORED_ROW), self.pull.number)
+
+    @action(detail=True, methods=["post"])
+    @operation(
+        Level.READ,
+        permission=Permission.WRITE,
+        request=ApplySuggestion,
+        response=AppliedSuggestionsRecord,
+        status=201,
+        errors=SUGGESTION_ERRORS,
+    )
+    def apply(self) -> dict[str, Any]:
+        """Apply the suggestion in a comment by a commit on the source branch of the pull.
+
+        The caller pushes the commit, and needs write access to the source. The comment is resolved.
+        """
+        numbers = [self.kwargs["reply_number"]]
+        sha = actions.apply_suggestions(
+            access=self.access,
+            pull=self.pull,
+            comments=numbers,
+            asked_since=self.asked_since,
+            **self.validated_data,
+        )
+        return applied_record(self.pull, sha, numbers, self.principal, self.base_url)

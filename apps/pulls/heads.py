@@ -19,7 +19,7 @@ from django.db import transaction
 from apps.accounts.models import User
 from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core.access import Level
-from apps.core.errors import Invalid
+from apps.core.errors import Conflict, Invalid
 from apps.core.json import quoted
 from apps.core.statements import Parameter, Statement
 from apps.git.cache import GitFacts
@@ -60,6 +60,21 @@ def find_source(access: RepoAccess, text: str) -> tuple[Repo, str]:
     source_access.check_open(writing=False)
     source_access.require(Level.WRITE)
     return source_access.repo, branch
+
+
+def access_to_source(access: RepoAccess, pull: Pull) -> RepoAccess:
+    """The caller's access to the repository of the source, which has to be writable for them.
+
+    403 as `Access.require`; 409 `branch_missing` if the fork was deleted, `repo_archived`. The text
+    does not name a fork that the caller cannot read.
+    """
+    source = pull.source_repo
+    if source is None or source.deletion_id is not None:
+        text = f"The repository of the branch {pull.source_branch} has been deleted."
+        raise Conflict("branch_missing", text)
+    source_access = access if source == access.repo else access_to(access.principal, source)
+    source_access.require_change(Level.WRITE)
+    return source_access
 
 
 def pull_number(full_name: str) -> int | None:
@@ -171,6 +186,14 @@ def fetch_commit(pull: Pull, sha: str) -> None:
     """
     if pull.is_from_fork and pull.source_repo is not None:
         _fetch(pull.source_repo, pull.repo, sha)
+
+
+def fetch_into_source(pull: Pull, sha: str) -> None:
+    """Fetch a commit and its history from the target's repository into the fork, unless present.
+    The next git that needs the commit fails if this does.
+    """
+    if pull.is_from_fork and pull.source_repo is not None:
+        _fetch(pull.repo, pull.source_repo, sha)
 
 
 def _fetch(source: Repo, target: Repo, sha: str) -> None:

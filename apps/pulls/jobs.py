@@ -88,6 +88,8 @@ def try_auto_merge(pull: Pull) -> None:
             merge_strategy=auto_merge.strategy,
             expected_head_sha=auto_merge.head_sha,
             auto_merge=auto_merge,
+            message=auto_merge.message,
+            delete_source_branch=auto_merge.deletes_source,
         )
     except AutoMergeEnded:
         return

@@ -40,6 +40,8 @@ AUTO_MERGE_COLUMNS = (
     "auto_merge_head_sha",
     "auto_merge_by_id",
     "auto_merge_set_at",
+    "auto_merge_message",
+    "auto_merge_deletes_source",
     "auto_merge_due_at",
 )
 
@@ -93,6 +95,8 @@ PULL_ROW = {
     "auto_merge_by_username": "auto_merge_by__username",
     "auto_merge_by_is_bot": "auto_merge_by__is_bot",
     "auto_merge_set_at": "auto_merge_set_at",
+    "auto_merge_message": "auto_merge_message",
+    "auto_merge_deletes_source": "auto_merge_deletes_source",
     "last_activity_at": "thread__last_activity_at",
     "created_at": "thread__created_at",
     "updated_at": "updated_at",
@@ -149,6 +153,10 @@ class AutoMerge:
     """The head that the person has seen. No other head is merged."""
     by_id: int
     set_at: dt.datetime
+    message: str | None = None
+    """The message of the commit; None for the default."""
+    deletes_source: bool = False
+    """Whether the source branch is deleted after the merge."""
 
 
 class AutoMergeEnd(StrEnum):
@@ -229,6 +237,8 @@ class Pull(models.Model):
         db_index=False,
     )
     auto_merge_set_at = models.DateTimeField(null=True)
+    auto_merge_message = models.TextField(null=True)  # noqa: DJ001 - null: the default
+    auto_merge_deletes_source = models.BooleanField(null=True)
     auto_merge_due_at = models.DateTimeField(null=True)
     """When the worker tries to merge it next; while a worker does, the end of its lease."""
     last_version = models.BigIntegerField(default=0, db_default=0)
@@ -340,7 +350,8 @@ class Pull(models.Model):
         by_id, set_at = self.auto_merge_by_id, self.auto_merge_set_at
         if strategy is None or head is None or by_id is None or set_at is None:
             return None
-        return AutoMerge(strategy, head, by_id, set_at)
+        message, deletes_source = self.auto_merge_message, bool(self.auto_merge_deletes_source)
+        return AutoMerge(strategy, head, by_id, set_at, message, deletes_source)
 
     def set_auto_merge(self, auto_merge: AutoMerge | None) -> None:
         """Set or remove its auto-merge, without saving. The worker tries a new one at once."""

@@ -30,6 +30,8 @@ TRANSITIONS = {
     (PullStatus.CLOSED, PullStatus.OPEN): Kind.PULL_REOPENED,
 }
 """The changes of status that people can make, each with its event."""
+WITH_MESSAGE = (Strategy.MERGE, Strategy.SQUASH)
+"""The strategies that make one commit, with a message of its own."""
 DECISIONS = [ReviewStatus.APPROVED, ReviewStatus.CHANGES_REQUESTED, ReviewStatus.COMMENTED]
 """The statuses that reviewers can set. `dismissed` is set by admins."""
 
@@ -132,6 +134,12 @@ def state_blockers(pull: Pull) -> list[Blocker]:
     return []
 
 
+def check_active(pull: Pull) -> None:
+    """409 `pull_already_merged`, `pull_closed` unless the pull is open or a draft."""
+    if not pull.is_active:
+        check_unblocked(state_blockers(pull))
+
+
 def missing_branch(pull: Pull, source: str | None) -> Blocker:
     """The blocker of a missing branch: of the source if `source` is None, else of the target."""
     name = pull.source_branch if source is None else pull.target_branch
@@ -203,8 +211,18 @@ def squash_author(pull: Pull, people: Iterable[Person]) -> Person:
     return signature(author)
 
 
+def check_message(message: str | None, strategy: Strategy) -> None:
+    """422 for a message with a strategy that writes no new one."""
+    if message is None or strategy in WITH_MESSAGE:
+        return
+    text = "A rebase keeps the messages of the commits."
+    if strategy is Strategy.FAST_FORWARD:
+        text = "A fast-forward makes no commit."
+    raise Invalid("validation_failed", f"message: {text}")
+
+
 def merge_message(pull: Pull, strategy: Strategy) -> str:
-    """The subject of the merge commit, on one line even if an old title has several."""
+    """The default message of a merge or squash: one line, even if an old title has several."""
     title = without_controls(" ".join(pull.thread.title.split()))
     if strategy is Strategy.SQUASH:
         return f"{title} (#{pull.number})"

@@ -24,9 +24,11 @@ from apps.core.serializers import (
     TimestampField,
 )
 from apps.core.slugs import PREFIX
+from apps.core.statements import values_of
 from apps.git.merge import Strategy
 from apps.git.refs import MOST_BYTES
 from apps.pulls import rules
+from apps.pulls.actions.branches import SourceDeletion
 from apps.pulls.approval import Approval, Eligibility, MergeReadiness
 from apps.pulls.models import (
     PULL_ROW,
@@ -53,6 +55,8 @@ TITLE_MAX = 255
 BODY_MAX = 65_536
 COMMENT_KINDS = ["comment", "suggestion", "question", "task"]
 LINE_MAX = 2**31 - 1
+COMMENT_MAX = 2**31 - 1
+"""The largest number of a comment that a request may have."""
 SOURCE_MAX = MOST_BYTES + 72
 """Most characters of a branch with a prefix: `teams/`, a slug and a colon."""
 
@@ -87,12 +91,22 @@ class SetPullStatus(RequestSerializer):
     status = SettableStatus()
 
 
-class MergePull(RequestSerializer):
+class WithMessage(RequestSerializer):
+    """The part of a request that both kinds of merges have."""
+
+    message = StrictCharField(max_length=BODY_MAX, allow_null=True, required=False)
+    delete_source_branch = StrictBooleanField(
+        required=False, help_text="Whether to delete the source branch after the merge."
+    )
+
+
+class MergePull(WithMessage):
     merge_strategy = StrictChoiceField(Strategy, required=False)
 
 
-class SetAutoMerge(RequestSerializer):
-    strategy = StrictChoiceField(Strategy, required=False)
+class WithHead(RequestSerializer):
+    """The part of a request about the head that its sender has seen."""
+
     expected_head_sha = RuleCharField(
         problem=rules.sha_problem, max_length=SHA_MAX, pattern="^[0-9a-f]{40}$", required=False
     )
@@ -140,6 +154,24 @@ def viewed_record(
         "viewed_count": len(files),
         "files": files,
     }
+class SetAutoMerge(WithMessage, WithHead):
+    strategy = StrictChoiceField(Strategy, required=False)
+
+
+class ApplySuggestion(WithHead):
+    message = StrictCharField(max_length=BODY_MAX, allow_null=True, required=False)
+
+
+class ApplySuggestions(ApplySuggestion):
+    comments = serializers.ListField(
+        child=StrictIntegerField(min_value=1, max_value=COMMENT_MAX),
+        min_length=1,
+        max_length=50,
+    )
+
+
+class UpdateBranch(WithHead):
+    """The body of an update of a pull's source branch."""
 
 
 class CreateReview(RequestSerializer):
@@ -179,6 +211,8 @@ class AutoMergeRecord(RecordSerializer):
     set_by_uuid = serializers.UUIDField()
     set_by_username = serializers.CharField()
     set_by_is_bot = serializers.BooleanField()
+    message = serializers.CharField(allow_null=True)
+    delete_source_branch = serializers.BooleanField()
     created_at = TimestampField()
 
 
@@ -219,6 +253,14 @@ class PullRecord(RecordSerializer):
     api_url = serializers.CharField()
 
 
+class SourceDeletionRecord(RecordSerializer):
+    """The outcome of deleting the source branch after a merge."""
+
+    deleted = serializers.BooleanField()
+    error = serializers.CharField(allow_null=True)
+    detail = serializers.CharField(allow_null=True)
+
+
 class MergeRecord(RecordSerializer):
     merged = serializers.BooleanField()
     merge_strategy = serializers.ChoiceField([*map(str, Strategy)])
@@ -229,6 +271,13 @@ class MergeRecord(RecordSerializer):
     merged_at = TimestampField()
     merged_by_uuid = serializers.UUIDField()
     merged_by_username = serializers.CharField()
+    source_branch_deletion = SourceDeletionRecord(allow_null=True)
+    pull = PullRecord()
+
+
+class AppliedSuggestionsRecord(RecordSerializer):
+    commit_sha = serializers.CharField()
+    comments = serializers.ListField(child=serializers.IntegerField())
     pull = PullRecord()
 
 
@@ -365,13 +414,39 @@ def auto_merge_record(record: dict[str, Any]) -> dict[str, Any] | None:
         "set_by_uuid": record.pop("auto_merge_by_uuid"),
         "set_by_username": record.pop("auto_merge_by_username"),
         "set_by_is_bot": record.pop("auto_merge_by_is_bot"),
+        "message": record.pop("auto_merge_message"),
+        "delete_source_branch": bool(record.pop("auto_merge_deletes_source")),
         "created_at": record.pop("auto_merge_set_at"),
     }
     return None if values["strategy"] is None else values
 
 
-def merge_record(pull: Pull, record: dict[str, Any]) -> dict[str, Any]:
-    """The response to a merge, from the merged pull and its record."""
+def pull_record(pull: Pull, principal: Principal, base: str) -> dict[str, Any]:
+    """The record of a pull with its repository, read again."""
+    rows = [(values_of(pull, PULL_ROW), pull.repo)]
+    return pull_records(rows, principal, base)[0]
+
+
+def applied_record(
+    pull: Pull, sha: str, numbers: Sequence[int], principal: Principal, base: str
+) -> dict[str, Any]:
+    """The response to applied suggestions: the commit, and the pull with its new head."""
+    record = pull_record(pull, principal, base)
+    return {"commit_sha": sha, "comments": sorted({*numbers}), "pull": record}
+
+
+def merge_record(
+    pull: Pull, record: dict[str, Any], deletion: SourceDeletion | None
+) -> dict[str, Any]:
+    """The response to a merge, from the merged pull and its record. `deletion`: of the source
+    branch, if the request asked for it.
+    """
+    error = deletion.error if deletion else None
+    outcome = {
+        "deleted": error is None,
+        "error": error and error.code,
+        "detail": error and error.detail,
+    }
     return {
         "merged": True,
         "merge_strategy": record["merge_strategy"],
@@ -382,6 +457,7 @@ def merge_record(pull: Pull, record: dict[str, Any]) -> dict[str, Any]:
         "merged_by_uuid": record["merged_by_uuid"],
         "merged_by_username": record["merged_by_username"],
         "target_sha_before": pull.base_sha,
+        "source_branch_deletion": outcome if deletion else None,
         "pull": record,
     }
 

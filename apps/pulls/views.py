@@ -10,7 +10,6 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
-from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
 from apps.browse.downloads import TEXTS, text_response
@@ -21,10 +20,10 @@ from apps.core.conditional import by_names
 from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.pagination import PAGE_LIMIT, PagePagination
-from apps.core.query import FlagParameter, QuerySerializer, TextParameter, number
-from apps.core.statements import values_of
+from apps.core.query import FlagParameter, QuerySerializer, number
 from apps.pulls import actions, versions
 from apps.pulls.approval import Eligibility, readiness_of
+from apps.pulls.branch_views import ShaParameter, SourceBranchViewSet
 from apps.pulls.filters import CrossRepoPullFilterSet, PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, PullVersion, Review
 from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews, progress_of
@@ -60,16 +59,6 @@ from apps.threads.serializers import RenderQuery, StoredHtml
 from apps.threads.views import BodyViewSet, CrossRepoQuery, CrossRepoViewSet
 
 
-@extend_schema_field({"type": "string", "pattern": "^[0-9A-Fa-f]{40}$"})
-class ShaParameter(TextParameter):
-    """The full name of a commit, converted to lower case."""
-
-    def to_internal_value(self, data: Any) -> str:
-        if problem := sha_problem(data.lower()):
-            raise ValidationError(problem)
-        return str(data.lower())
-
-
 class HeadQuery(QuerySerializer):
     expected_head_sha = ShaParameter(
         required=False, help_text="Refuse the request unless the head is still this commit."
@@ -102,7 +91,7 @@ class CrossRepoPullViewSet(CrossRepoViewSet):
         return self.get_paginated_response(pull_records(rows, self.principal, self.base_url))
 
 
-class PullViewSet(BodyViewSet):
+class PullViewSet(SourceBranchViewSet):
     """/{owner}/repos/{repo_slug}/pulls"""
 
     schema_tags = ["pulls"]
@@ -111,7 +100,6 @@ class PullViewSet(BodyViewSet):
     queryset = Pull.objects.all()
     filterset_class = PullFilterSet
     html = StoredHtml(Pull.objects, "thread__")
-    pull: Pull
 
     def load_objects(self) -> None:
         """Load the pull. Only its author and people with write access may change it."""
@@ -172,11 +160,6 @@ class PullViewSet(BodyViewSet):
         actions.update_pull(access=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
-    def record(self) -> dict[str, Any]:
-        row = values_of(self.pull, PULL_ROW)
-        [record] = pull_records([(row, self.repo)], self.principal, self.base_url)
-        return record
-
     @action(detail=True, methods=["post"])
     @operation(
         Level.WRITE,
@@ -203,14 +186,14 @@ class PullViewSet(BodyViewSet):
 
         A refusal names all blockers; `error` is the first of them.
         """
-        actions.merge_pull(
+        deletion = actions.merge_pull(
             access=self.access,
             pull=self.pull,
             asked_since=self.asked_since,
             **self.validated_query,
             **self.validated_data,
         )
-        return merge_record(self.pull, self.record())
+        return merge_record(self.pull, self.record(), deletion)
 
     @action(detail=True, methods=["put"], url_path="auto-merge")
     @operation(

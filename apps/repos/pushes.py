@@ -20,6 +20,7 @@ from typing import Protocol, cast
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Lower
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -31,6 +32,7 @@ from apps.git.repo import Distance, GitRepo
 from apps.git.run import SERVICE_LIMITS, GitError
 from apps.repos.commits import seek_commits
 from apps.repos.models import BRANCHES, PushJournal, Ref, Repo
+from apps.repos.models.ref import twin
 from apps.repos.rules import ZERO, RefMove, find_chain
 from apps.repos.tips import known_columns, learn_tips, store_refs
 
@@ -279,6 +281,22 @@ def stored_heads(repo: Repo, names: Collection[str]) -> dict[str, str]:
     """Full name -> stored head of these refs; of all refs if there are more than `MOST_NAMED`."""
     refs = repo.refs.all() if len(names) > MOST_NAMED else repo.refs.filter(full_name__in=names)
     return dict(refs.values_list("full_name", "sha"))
+
+
+def names_in_use(repo: Repo, refs: Sequence[str]) -> set[str]:
+    """The full names, in lower case, of branches and tags that have the short name of one of these
+    refs of the other kind, ignoring case; also of those that the journal creates. It may contain
+    others. The caller holds the repository's lock.
+    """
+    names = [twin(ref) for ref in refs]
+    heads, steps = repo.refs.all(), journal_of(repo).exclude(new=ZERO)
+    if len(names) <= MOST_NAMED:
+        # The database's `Lower` may ignore the case of ASCII letters alone.
+        equal = Q(full_name__in=names) | Q(folded__in=[name.lower() for name in names])
+        heads = heads.alias(folded=Lower("full_name")).filter(equal)
+        steps = steps.alias(folded=Lower("full_name")).filter(equal)
+    queries = (rows.values_list("full_name", flat=True) for rows in (heads, steps))
+    return {name.lower() for rows in queries for name in rows}
 
 
 def move_of(row: PushJournal, repo: Repo) -> RefMove:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from django import forms
 from django.http import HttpResponse, QueryDict
@@ -15,9 +15,16 @@ from apps.core.errors import Conflict, Invalid
 from apps.core.pagination import with_parameters
 from apps.core.serializers import VISIBLE, RequestSerializer
 from apps.git.merge import Strategy
-from apps.pulls.models import PullStatus
-from apps.pulls.rules import DECISIONS, SETTABLE, MergeRefused
-from apps.pulls.serializers import CreatePull, CreateReview, MergePull, SetPullStatus, UpdatePull
+from apps.pulls.models import Pull, PullStatus
+from apps.pulls.rules import DECISIONS, SETTABLE, MergeRefused, merge_message
+from apps.pulls.serializers import (
+    CreatePull,
+    CreateReview,
+    MergePull,
+    SetPullStatus,
+    UpdateBranch,
+    UpdatePull,
+)
 from apps.repos.access import RepoAccess
 from apps.threads.models import Priority, Reply, ReplyStatus, Thread, ThreadStatus
 from apps.threads.queries import index_of, list_replies
@@ -272,7 +279,29 @@ class MergeForm(PageForm):
     id_format = "merge_%s"
 
     merge_strategy = forms.ChoiceField(label="How", choices=list(STRATEGIES.items()))
+    message = LinesField(
+        label="Message",
+        required=False,
+        empty_value=None,
+        widget=forms.Textarea(attrs={"rows": 5}),
+        help_text="For a merge commit and a squash. If you leave it as it is, or empty, the commit "
+        "has the default message of the way that you choose.",
+    )
+    delete_source_branch = forms.BooleanField(label="Delete the branch afterwards", required=False)
     expected_head_sha = forms.CharField(widget=forms.HiddenInput)
+
+    @classmethod
+    def of(cls, request: PageRequest, pull: Pull) -> Self:
+        """A new form for the head of the pull, with the default message of a merge."""
+        message = merge_message(pull, Strategy.MERGE)
+        head = pull.head_sha or ""
+        return cls(request, unbound=True, expected_head_sha=head, message=message)
+
+    def message_for(self, pull: Pull) -> str | None:
+        """The message, or None if it is the default of any strategy."""
+        message: str | None = self.cleaned_data["message"]
+        is_default = message in [merge_message(pull, strategy) for strategy in Strategy]
+        return None if is_default else message
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
@@ -283,6 +312,13 @@ class MergeForm(PageForm):
             except MergeRefused as refusal:
                 text = " ".join(blocker.text for blocker in refusal.blockers)
                 raise Conflict(refusal.code, text) from None
+
+
+class UpdateBranchForm(PageForm):
+    request_serializer = UpdateBranch
+    id_format = "update_%s"
+
+    expected_head_sha = forms.CharField(widget=forms.HiddenInput)
 
 
 class PullFilters(FilterForm):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from apps.pulls.filters import PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, PullStatus, PullVersion, Review
 from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
 from apps.pulls.serializers import TITLE_MAX, pull_protection_record, pull_records, review_record
-from apps.repos.access import RepoAccess
+from apps.repos.access import RepoAccess, access_to
 from apps.repos.protection_rules import RULES
 from apps.repos.queries import newest_branches
 from apps.threads.models import Reply, Thread
@@ -49,6 +49,7 @@ from apps.web.conversations import (
     ReplyForm,
     ReviewForm,
     SetStatus,
+    UpdateBranchForm,
     on_page,
     page_of_replies,
     with_html,
@@ -135,7 +136,7 @@ def show_pull(
     answered: Reply | None = None,
     **submitted: PageForm,
 ) -> HttpResponse:
-    """The page of a pull. `submitted`: one of `forms_of`, with errors."""
+    """The page of a pull. `submitted`: one of `forms_of`, or another form, with errors."""
     context = repo_context(access, "pulls")
     record = pull_record(pull, access)
     reviews = [*list_reviews(pull)[: MOST_REVIEWS + 1]]
@@ -174,7 +175,8 @@ def forms_of(request: PageRequest, pull: Pull) -> dict[str, PageForm]:
     return {
         "reply_form": ReplyForm(request, unbound=True, kind=REPLY_KINDS[0]),
         "review_form": ReviewForm(request, unbound=True, status="approved", **head),
-        "merge_form": MergeForm(request, unbound=True, **head),
+        "merge_form": MergeForm.of(request, pull),
+        "update_form": UpdateBranchForm(request, unbound=True, **head),
     }
 
 
@@ -199,6 +201,28 @@ def verdict_context(
         "strategies": [(one, text, one in allowed) for one, text in STRATEGIES.items()],
         "auto_merge_strategy": pull.auto_merge and STRATEGIES[Strategy(pull.auto_merge.strategy)],
         "is_author": access.principal.person_id == pull.thread.created_by_id,
+        "source": source_context(pull, access, verdict),
+    }
+
+
+def source_context(
+    pull: Pull, access: RepoAccess, verdict: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The state of the source branch, and whether the person may push to it. git knows whether it
+    is behind the target from the verdict; a fast-forward is then impossible.
+    """
+    branch, _ = pull.tip_refs()
+    record = verdict["record"] if verdict else {"allowed_strategies": []}
+    merges, source = record["allowed_strategies"], pull.source_repo
+    own = access if source == access.repo else source and access_to(access.principal, source)
+    return {
+        "exists": branch is not None,
+        "may_push": bool(own and own.level >= Level.WRITE and own.is_writable)
+        and access.is_writable,
+        "is_behind": pull.is_active and bool(merges) and Strategy.FAST_FORWARD not in merges,
+        "can_delete": branch is not None
+        and source is not None
+        and branch.name != source.default_branch,
     }
 
 
@@ -261,8 +285,13 @@ def merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse
     pull, form = get_pull(access.repo, number), MergeForm(request)
     if form.is_valid():
         with form.refusals():
-            actions.merge_pull(access=access, pull=pull, **form.cleaned_data)
-            return redirect_to(f"/{access.repo.path}/pulls/{number}#verdict")
+            values = form.cleaned_data | {"message": form.message_for(pull)}
+            deletion = actions.merge_pull(access=access, pull=pull, **values)
+            if deletion is None or deletion.error is None:
+                return redirect_to(f"/{access.repo.path}/pulls/{number}#verdict")
+            reason = f"The pull is merged, but its branch stays: {deletion.error.detail}"
+            form.add_error(None, reason)
+            form.refusal_status = deletion.error.status
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
 
 
@@ -272,13 +301,9 @@ def auto_merge(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
     pull, form = get_pull(access.repo, number), MergeForm(request)
     if form.is_valid():
         with form.refusals():
-            strategy, head = (
-                form.cleaned_data["merge_strategy"],
-                form.cleaned_data["expected_head_sha"],
-            )
-            actions.set_auto_merge(
-                access=access, pull=pull, strategy=strategy, expected_head_sha=head
-            )
+            values = form.cleaned_data | {"message": form.message_for(pull)}
+            strategy = values.pop("merge_strategy")
+            actions.set_auto_merge(access=access, pull=pull, strategy=strategy, **values)
             return redirect_to(f"/{access.repo.path}/pulls/{number}#verdict")
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
 
@@ -292,6 +317,40 @@ def cancel_auto_merge(request: PageRequest, access: RepoAccess, number: int) -> 
 
 
 @repo_page(methods=POST, throttle="pulls")
+def update_branch(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """Merge the target into the branch of a pull; if that is refused, show the page again."""
+    pull, form = get_pull(access.repo, number), UpdateBranchForm(request)
+    if form.is_valid():
+        with form.refusals():
+            actions.update_branch(access=access, pull=pull, **form.cleaned_data)
+            return redirect_to(f"/{access.repo.path}/pulls/{number}#verdict")
+    return show_pull(request, access, get_pull(access.repo, number), 1, branch_form=form)
+
+
+@repo_page(methods=POST, throttle="pulls")
+def delete_source_branch(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """Delete the branch of a merged or closed pull, if it is still at the head of the pull."""
+    return move_source(request, access, number, actions.delete_source_branch)
+
+
+@repo_page(methods=POST, throttle="pulls")
+def restore_source_branch(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """Create the deleted branch of a pull again."""
+    return move_source(request, access, number, actions.restore_source_branch)
+
+
+def move_source(
+    request: PageRequest, access: RepoAccess, number: int, action: Callable[..., object]
+) -> HttpResponse:
+    """Call an action on the source branch; if it refuses, show the page again."""
+    pull, form = get_pull(access.repo, number), PageForm(request)
+    with form.refusals():
+        action(access=access, pull=pull)
+        return redirect_to(f"/{access.repo.path}/pulls/{number}#verdict")
+    return show_pull(request, access, get_pull(access.repo, number), 1, branch_form=form)
+
+
+@repo_page(methods=POST, throttle="pulls")
 def status(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Close or reopen a pull, or make it a draft."""
     pull, form = get_pull(access.repo, number), SetStatus(request)
@@ -300,7 +359,7 @@ def status(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
             status = PullStatus(form.cleaned_data["status"])
             actions.update_pull(access=access, pull=pull, status=status)
             return redirect_to(f"/{access.repo.path}/pulls/{number}")
-    return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
+    return show_pull(request, access, get_pull(access.repo, number), 1, status_form=form)
 
 
 @repo_page(methods=FORM, throttle="pulls")
@@ -387,7 +446,7 @@ def verdict(request: PageRequest, access: RepoAccess, number: int) -> HttpRespon
         tab="pulls",
         pull=pull_record(pull, access),
         **verdict_context(pull, access),
-        merge_form=MergeForm(request, unbound=True, expected_head_sha=pull.head_sha or ""),
+        **forms_of(request, pull),
     )
 
 

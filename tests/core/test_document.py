@@ -23,8 +23,8 @@ from tests.routes import Routed, described, resolved, routed
 pytestmark = pytest.mark.once
 
 VERBS = (
-    "check create delete get list merge patch ping read read_all redeliver revoke rotate set "
-    "suggest tail update"
+    "apply check create delete get list merge patch ping read read_all redeliver restore revoke "
+    "rotate set suggest tail update"
 )
 NAME = re.compile(rf"({'|'.join(VERBS.split())})(_[a-z]+)+")
 SCHEMAS: dict[str, Any] = described()["components"]["schemas"]

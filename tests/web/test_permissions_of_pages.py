@@ -160,6 +160,11 @@ PAGES: dict[str, Page] = {
         f"{OF_PULL}/auto-merge", {"merge_strategy": "merge", "expected_head_sha": "{head}"}, form=""
     ),
     f"DELETE {PULL}/auto-merge": Page(f"{OF_PULL}/auto-merge/cancel", {}, form=""),
+    f"PUT {PULL}/update-branch": Page(
+        f"{OF_PULL}/update-branch", {"expected_head_sha": "{head}"}, form=""
+    ),
+    f"PUT {PULL}/source-branch": Page(f"{OF_PULL}/source-branch/restore", {}, form=""),
+    f"DELETE {PULL}/source-branch": Page(f"{OF_PULL}/source-branch/delete", {}, form=""),
     f"POST {PULL}/reviews": Page(f"{OF_PULL}/reviews", {}, form=""),
 }
 WEBHOOKS = {

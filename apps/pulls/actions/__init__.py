@@ -5,6 +5,11 @@ Each action first checks the caller's access, and can raise the errors of
 """
 
 from apps.pulls.actions.auto_merging import cancel_auto_merge, set_auto_merge
+from apps.pulls.actions.branches import (
+    delete_source_branch,
+    restore_source_branch,
+    update_branch,
+)
 from apps.pulls.actions.commenting import comment_on_line, create_comment
 from apps.pulls.actions.merging import merge_pull
 from apps.pulls.actions.pulls import (
@@ -15,18 +20,24 @@ from apps.pulls.actions.pulls import (
     update_review,
 )
 from apps.pulls.actions.viewing import see_version, set_viewed
+from apps.pulls.actions.suggesting import apply_suggestions
 
 __all__ = [
+    "apply_suggestions",
     "cancel_auto_merge",
     "comment_on_line",
     "create_comment",
     "create_pull",
     "create_review",
     "delete_review",
+    "delete_source_branch",
     "merge_pull",
     "see_version",
     "set_auto_merge",
     "set_viewed",
+    "restore_source_branch",
+    "set_auto_merge",
+    "update_branch",
     "update_pull",
     "update_review",
 ]

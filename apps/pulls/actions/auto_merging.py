@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from django.db import transaction
 from django.utils import timezone
 
@@ -24,15 +26,20 @@ def set_auto_merge(
     pull: Pull,
     strategy: str = Strategy.MERGE,
     expected_head_sha: str | None = None,
+    message: str | None = None,
+    delete_source_branch: bool = False,
 ) -> None:
     """Let the worker merge the pull as soon as nothing blocks it, as this person. Replaces an
     earlier auto-merge; the same one again changes nothing. Locks the repository, then the pull.
 
-    Requires write access. Errors: 409 `pull_already_merged`, `pull_closed`, `branch_missing`,
-    `head_changed`.
+    `message` and `delete_source_branch`: as in `merge_pull`.
+
+    Requires write access. Errors: 422 for a message with another strategy; 409
+    `pull_already_merged`, `pull_closed`, `branch_missing`, `head_changed`.
     """
     access.require_change(Level.WRITE)
     access.check_holds(pull)
+    rules.check_message(message, Strategy(strategy))
     access.locked()  # a change of protections, which ends auto-merges, has the same lock
     lock(pull)
     if pull.status != PullStatus.DRAFT:
@@ -42,11 +49,12 @@ def set_auto_merge(
         raise rules.MergeRefused([rules.missing_branch(pull, source)])
     rules.check_head(source, expected_head_sha)
     before, user = pull.auto_merge, access.user
-    new = (Strategy(strategy), source, user.pk)
-    if before is not None and (before.strategy, before.head_sha, before.by_id) == new:
+    since = before.set_at if before is not None else timezone.now()
+    new = AutoMerge(Strategy(strategy), source, user.pk, since, message, delete_source_branch)
+    if before == new:
         return
     events = ended(pull, AutoMergeEnd.REPLACED, user)
-    pull.set_auto_merge(AutoMerge(*new, timezone.now()))
+    pull.set_auto_merge(replace(new, set_at=timezone.now()))
     pull.auto_merge_by = user
     pull.touch()
     pull.save(update_fields=SAVED)

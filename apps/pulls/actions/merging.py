@@ -31,6 +31,7 @@ from apps.git.repo import Distance, GitRepo
 from apps.git.run import GitError, Started
 from apps.git.tips import tip_of, tip_of_commit
 from apps.pulls import rules
+from apps.pulls.actions.branches import SourceDeletion, delete_after_merge
 from apps.pulls.approval import all_blockers, approval_of
 from apps.pulls.heads import fetch_commit
 from apps.pulls.models import AutoMerge, MergeAttempt, Pull
@@ -99,6 +100,10 @@ class Merge:
     """The time on the monotonic clock until which its turn must come."""
     auto_merge: AutoMerge | None = None
     """The auto-merge that it carries out."""
+    message: str | None = None
+    """The message of its commit; None for the default."""
+    is_final: bool = True
+    """Whether the move of the target is the last transaction of the action."""
 
 
 @dataclass(frozen=True)
@@ -138,23 +143,38 @@ def merge_pull(
     expected_head_sha: str | None = None,
     asked_since: dt.datetime | None = None,
     auto_merge: AutoMerge | None = None,
-) -> None:
+    message: str | None = None,
+    delete_source_branch: bool = False,
+) -> SourceDeletion | None:
     """Merge the pull's head into its target; events `branch-pushed`, then `pull-merged`.
 
     Requires write access, which is checked again at the end. `asked_since`: the time of the
     caller's first request, if its process may have died; a merge by the caller since then counts as
     this one. `auto_merge`: the pull's auto-merge that this merge carries out; `AutoMergeEnded` if
-    the pull no longer has it at the end.
+    the pull no longer has it at the end. `message`: of the commit, for `merge` and `squash` only.
+    With `delete_source_branch`, the source branch is deleted after the merge, and the outcome of
+    this is returned.
 
-    Errors: 409 with all blockers (docs/pulls.md), `head_changed`, `merge_in_progress`; 503 if git
-    fails, or if the merge's turn does not come within 20 seconds. It then keeps its position for a
-    repeat. Locks the pull to take the lease; at the end the repository, then the pull.
+    Errors: 422 for a message with another strategy; 409 with all blockers (docs/pulls.md),
+    `head_changed`, `merge_in_progress`; 503 if git fails, or if the merge's turn does not come
+    within 20 seconds. It then keeps its position for a repeat. Locks the pull to take the lease; at
+    the end the repository, then the pull.
     """
     access.require_change(Level.WRITE)
     access.check_holds(pull)
     deadline = monotonic() + MERGE_SECONDS
     strategy = Strategy(merge_strategy)
-    merge = Merge(access, pull, strategy, expected_head_sha, deadline, auto_merge)
+    rules.check_message(message, strategy)
+    merge = Merge(
+        access,
+        pull,
+        strategy,
+        expected_head_sha,
+        deadline,
+        auto_merge,
+        message,
+        is_final=not delete_source_branch,
+    )
     try:
         _merge(merge, _check_blockers(merge))
     except Conflict:
@@ -166,6 +186,7 @@ def merge_pull(
             "Pull %s of repository %s could not be merged", pull.number, pull.repo.uuid
         )
         raise git_failed(error) from None
+    return delete_after_merge(access, pull) if delete_source_branch else None
 
 
 def _is_made_since(moment: dt.datetime, merge: Merge) -> bool:
@@ -262,7 +283,8 @@ def _try_merge(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
         with suppress(Overtaken), merge.pull.repo.git.start_update() as git:
             facts = read_facts(merge.pull.repo, [plan.move], plan.facts(merge.pull, merge.strategy))
             approval_of(merge.pull, facts).blockers()  # asks git, for the check under the lock
-            _move_target(merge, attempt, plan, push, facts, git)
+            in_transaction = final_transaction if merge.is_final else transaction.atomic
+            in_transaction(_move_target)(merge, attempt, plan, push, facts, git)
             return
         # Either the rows are older than git's refs, or the tips have moved. Update the rows first.
         settle(repo=merge.pull.repo, push=push)
@@ -342,7 +364,7 @@ def _build(merge: Merge, git: GitRepo, target: str, head: str) -> Built | rules.
             head,
             author=author,
             committer=rules.signature(merge.by.user),
-            message=rules.merge_message(merge.pull, merge.strategy),
+            message=merge.message or rules.merge_message(merge.pull, merge.strategy),
             when=timezone.now(),
             ahead=merge.pull.commits_between(target, head),
         )
@@ -368,11 +390,12 @@ def _take_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> uuid.UUID | N
     return attempt.push
 
 
-@final_transaction
 def _move_target(
     merge: Merge, attempt: MergeAttempt, plan: Plan, push: uuid.UUID, facts: GitFacts, git: Started
 ) -> None:
-    """Move the ref with `git` and write the rows; `Overtaken` if the tips have moved."""
+    """Move the ref with `git` and write the rows; `Overtaken` if the tips have moved. Call it
+    inside a transaction.
+    """
     pull, move = merge.pull, plan.move
     lock(pull.repo)
     lock(pull)

@@ -18,8 +18,6 @@ from typing import IO, Self, cast
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
-from django.db.models.functions import Lower
 
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
@@ -58,7 +56,14 @@ from apps.repos.http.streams import LAST_SECONDS, PIECE, drop, end
 from apps.repos.models import BRANCHES, TAGS, PushJournal, Repo
 from apps.repos.models.protection import glob
 from apps.repos.models.ref import short_name, twin
-from apps.repos.pushes import MOST_NAMED, journal_of, open_journal, settle, stored_heads
+from apps.repos.pushes import (
+    MOST_NAMED,
+    journal_of,
+    names_in_use,
+    open_journal,
+    settle,
+    stored_heads,
+)
 from apps.repos.rules import ZERO, RefMove, find_chain, names_branches
 from apps.site.models import DailyCount
 
@@ -332,16 +337,7 @@ def name_clashes(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
     refs = [c.ref for c in commands if sets_tag(c) or (c.creates and c.ref.startswith(BRANCHES))]
     if not refs:
         return {}
-    names = [twin(ref) for ref in refs]
-    heads, steps = repo.refs.all(), journal_of(repo).exclude(new=ZERO)
-    if len(names) <= MOST_NAMED:
-        # The database's `Lower` may ignore the case of ASCII letters alone.
-        equal = Q(full_name__in=names) | Q(folded__in=[name.lower() for name in names])
-        heads = heads.alias(folded=Lower("full_name")).filter(equal)
-        steps = steps.alias(folded=Lower("full_name")).filter(equal)
-    taken = {ref.lower() for ref in refs if ref.startswith(BRANCHES)}
-    for rows in (heads, steps):
-        taken |= {name.lower() for name in rows.values_list("full_name", flat=True)}
+    taken = {ref.lower() for ref in refs if ref.startswith(BRANCHES)} | names_in_use(repo, refs)
     return {
         ref: f"a {'tag' if ref.startswith(BRANCHES) else 'branch'} has this name"
         for ref in refs

@@ -242,12 +242,14 @@ function refreshVerdict() {
   }, 200);
 }
 
-// Keep the expected head of the first load: people merge the head that they have seen.
+// Keep the expected head of the first load: people merge the head that they have seen. Keep what they
+// have typed and chosen, too.
 function keepFields(old, part) {
-  for (const field of old.querySelectorAll("[name=expected_head_sha], select")) {
-    const same = part.querySelector(`[name="${field.name}"]`);
-    if (same) same.value = field.value;
+  for (const field of old.querySelectorAll("[name=expected_head_sha], select, textarea, [type=checkbox]")) {
+    const same = part.querySelector(`#${field.id}`);
+    if (same) [same.value, same.checked] = [field.value, field.checked];
   }
+  if (old.querySelector("details[open]")) part.querySelector("details")?.setAttribute("open", "");
 }
 
 // Rows -------------------------------------------------------------------------------------------
