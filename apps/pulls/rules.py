@@ -11,6 +11,7 @@ from django.conf import settings
 from apps.accounts.models import User
 from apps.core.controls import without_controls
 from apps.core.errors import Conflict, Forbidden, Invalid
+from apps.core.json import quoted
 from apps.events.kinds import Kind
 from apps.git import merge
 from apps.git.merge import Strategy
@@ -70,6 +71,21 @@ def check_not_open_already(pull: Pull) -> None:
             f"Pull {other.number} already proposes to merge {pull.source_branch} into "
             f"{pull.target_branch}.",
         )
+
+
+def check_takes_target(pull: Pull, branch: str) -> None:
+    """409 as `check_active`; 422 unless the repository has a branch of this name."""
+    check_active(pull)
+    if pull.repo.branch_sha(branch) is None:
+        text = f"target_branch: There is no branch {quoted(branch)}."
+        raise Invalid("validation_failed", text)
+
+
+def check_target(pull: Pull, expected: str | None) -> None:
+    """409 `target_changed` if the caller expects another target branch."""
+    if expected is not None and pull.target_branch != expected:
+        text = f"The target branch is now {pull.target_branch}, not {expected}."
+        raise Conflict("target_changed", text)
 
 
 def kind_of_transition(pull: Pull, status: PullStatus) -> Kind:
@@ -132,6 +148,12 @@ def state_blockers(pull: Pull) -> list[Blocker]:
     return []
 
 
+def check_active(pull: Pull) -> None:
+    """409 `pull_already_merged` or `pull_closed` unless the pull is open or a draft."""
+    if not pull.is_active:
+        check_unblocked(state_blockers(pull))
+
+
 def missing_branch(pull: Pull, source: str | None) -> Blocker:
     """The blocker of a missing branch: of the source if `source` is None, else of the target."""
     name = pull.source_branch if source is None else pull.target_branch
@@ -177,6 +199,12 @@ def check_unblocked(blockers: Sequence[Blocker]) -> None:
     """409 with these blockers if there are any."""
     if blockers:
         raise MergeRefused(blockers)
+
+
+def merge_in_progress(pull: Pull) -> Conflict:
+    """The refusal while another merge of the pull is under way."""
+    text = f"Pull {pull.number} is being merged. Try again soon."
+    return Conflict("merge_in_progress", text, headers={"Retry-After": "1"})
 
 
 def check_head(head: str | None, expected: str | None) -> None:

@@ -20,15 +20,26 @@ from apps.core.serializers import (
     StrictChoiceField,
     TimestampField,
 )
-from apps.core.slugs import PREFIX
+from apps.core.slugs import PREFIX, USERNAME_MAX
 from apps.git.merge import Strategy
 from apps.git.refs import MOST_BYTES
 from apps.pulls import rules
 from apps.pulls.approval import Approval, Eligibility, MergeReadiness
-from apps.pulls.models import PULL_ROW, SHA_MAX, Pull, PullStatus, Review, ReviewStatus
+from apps.pulls.models import (
+    ACTIVE,
+    PULL_ROW,
+    SHA_MAX,
+    Pull,
+    PullStatus,
+    Review,
+    ReviewRequest,
+    ReviewStatus,
+)
+from apps.pulls.review_requests import FULFILLING, PENDING, pending_by_pull
+from apps.pulls.suggestions import Suggestion
 from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo, RepoPath
-from apps.repos.protection_rules import MISSING, settings_of
+from apps.repos.protection_rules import MISSING, NamesField, settings_of
 from apps.repos.rules import branch_problem
 from apps.repos.serializers import RecordWithSettings
 from apps.statuses.queries import checks_record, states_of
@@ -64,11 +75,16 @@ class CreatePull(RequestSerializer):
 class UpdatePull(RequestSerializer):
     title = NameField(max_length=TITLE_MAX, required=False)
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True, required=False)
+    target_branch = RuleCharField(problem=branch_problem, max_length=MOST_BYTES, required=False)
     status = SettableStatus(required=False)
 
 
 class SetPullStatus(RequestSerializer):
     status = SettableStatus()
+
+
+class UpdateReviewers(RequestSerializer):
+    reviewers = NamesField(StrictCharField(max_length=USERNAME_MAX), required=True)
 
 
 class MergePull(RequestSerializer):
@@ -103,6 +119,15 @@ class AutoMergeRecord(RecordSerializer):
     created_at = TimestampField()
 
 
+class RequestedReviewer(RecordSerializer):
+    """A person who is asked for a review, and has not made it since."""
+
+    user_uuid = serializers.UUIDField()
+    username = serializers.CharField()
+    requested_by_username = serializers.CharField()
+    requested_at = TimestampField()
+
+
 class PullRecord(RecordSerializer):
     number = serializers.IntegerField()
     uuid = serializers.UUIDField()
@@ -132,12 +157,32 @@ class PullRecord(RecordSerializer):
     deletions = serializers.IntegerField()
     changed_files = serializers.IntegerField()
     checks = ChecksRecord()
+    requested_reviewers = RequestedReviewer(many=True)
     auto_merge = AutoMergeRecord(allow_null=True)
     last_activity_at = TimestampField()
     created_at = TimestampField()
     updated_at = TimestampField()
     web_url = serializers.CharField()
     api_url = serializers.CharField()
+
+
+class ReviewRequestRecord(RequestedReviewer):
+    state = serializers.ChoiceField([PENDING, *FULFILLING])
+    review_uuid = serializers.UUIDField(allow_null=True)
+
+
+class SuggestedReviewer(RecordSerializer):
+    user_uuid = serializers.UUIDField()
+    username = serializers.CharField()
+    is_approver = serializers.BooleanField()
+    changed_lines = serializers.IntegerField()
+
+
+class ReviewersRecord(RecordSerializer):
+    pull_number = serializers.IntegerField()
+    reviewers = serializers.ListField(child=serializers.CharField())
+    requests = ReviewRequestRecord(many=True)
+    suggestions = SuggestedReviewer(many=True)
 
 
 class MergeRecord(RecordSerializer):
@@ -261,16 +306,21 @@ def pull_records(
     owner.
 
     They name only source repositories that the principal may read; one query for pulls from forks,
-    and one for the states of heads.
+    one for the states of heads, and one for the requests of open pulls and drafts.
     """
     records = [(dict(zip(PULL_ROW, row, strict=True)), repo) for row, repo in rows]
     states = states_of([(repo.pk, record["head_sha"] or "") for record, repo in records])
+    requests = pending_by_pull(
+        [record["id"] for record, _ in records if record["status"] in ACTIVE]
+    )
     own = {repo.pk: repo.path for _, repo in records}
     other_ids = {record["source_repo_id"] for record, _ in records} - own.keys()
     paths = {**own, **Repo.objects.paths_known_to(principal, other_ids)}
     for record, repo in records:
         record["repo_path"] = repo.path
         record["checks"] = checks_record(states, repo.pk, record["head_sha"])
+        asked = requests.get(record.pop("id"), ())
+        record["requested_reviewers"] = [requested_reviewer(row) for row in asked]
         record["auto_merge"] = auto_merge_record(record)
         record["source_repo_path"] = paths.get(record.pop("source_repo_id"))
         record["web_url"] = f"{base}/{repo.path}/pulls/{record['number']}"
@@ -289,6 +339,44 @@ def auto_merge_record(record: dict[str, Any]) -> dict[str, Any] | None:
         "created_at": record.pop("auto_merge_set_at"),
     }
     return None if values["strategy"] is None else values
+
+
+def requested_reviewer(request: ReviewRequest) -> dict[str, Any]:
+    return {
+        "user_uuid": request.user.uuid,
+        "username": request.user.username,
+        "requested_by_username": request.requested_by.username,
+        "requested_at": request.requested_at,
+    }
+
+
+def reviewers_record(
+    pull: Pull, requests: Iterable[Any], suggested: Iterable[Suggestion]
+) -> dict[str, Any]:
+    """The record of the requests of a pull, rows of `list_requests`."""
+    records = [
+        {
+            **requested_reviewer(row),
+            "state": row.review_status or PENDING,
+            "review_uuid": row.review_uuid,
+        }
+        for row in requests
+    ]
+    return {
+        "pull_number": pull.number,
+        "reviewers": [row["username"] for row in records if row["state"] == PENDING],
+        "requests": records,
+        "suggestions": [*map(suggestion_record, suggested)],
+    }
+
+
+def suggestion_record(suggestion: Suggestion) -> dict[str, Any]:
+    return {
+        "user_uuid": suggestion.user.uuid,
+        "username": suggestion.user.username,
+        "is_approver": suggestion.is_approver,
+        "changed_lines": suggestion.changed_lines,
+    }
 
 
 def merge_record(pull: Pull, record: dict[str, Any]) -> dict[str, Any]:

@@ -72,12 +72,13 @@ class HeadQuery(QuerySerializer):
     )
 
 
-UPDATE_ERRORS = (
+STATUS_ERRORS = (
     "invalid_transition",
     "pull_already_exists",
     "pull_already_merged",
     "role_required",
 )
+UPDATE_ERRORS = (*STATUS_ERRORS, "merge_in_progress", "pull_closed", "same_branch")
 
 
 class CrossRepoPullViewSet(CrossRepoViewSet):
@@ -151,7 +152,10 @@ class PullViewSet(BodyViewSet):
         errors=UPDATE_ERRORS,
     )
     def update(self) -> dict[str, Any]:
-        """Change a pull's title, body or status, as its author or with write access."""
+        """Change a pull's title, body, status or target branch, as its author or with write access.
+
+        A new target branch must exist. Approvals for the former one become stale.
+        """
         actions.update_pull(access=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
@@ -161,7 +165,7 @@ class PullViewSet(BodyViewSet):
         permission=Permission.WRITE,
         request=SetPullStatus,
         response=PullRecord,
-        errors=UPDATE_ERRORS,
+        errors=STATUS_ERRORS,
     )
     def set_status(self) -> dict[str, Any]:
         """Change a pull's status, as its author or with write access."""
@@ -192,6 +196,7 @@ class PullViewSet(BodyViewSet):
             "pull_closed",
             "pull_is_draft",
             "strategy_differs",
+            "target_changed",
         ),
     )
     def merge(self) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from apps.events.kinds import Kind, PingKind
 from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
 from apps.pulls.models import AutoMergeEnd, PullStatus, ReviewStatus
+from apps.pulls.review_requests import FULFILLING, PENDING
 from apps.repos.models import ForkStatus, Visibility
 from apps.repos.protection_rules import MISSING
 from apps.site.kinds import USER
@@ -75,6 +76,7 @@ NAMED: dict[str, Iterable[str]] = {
     "ReplyStatus": ReplyStatus,
     "Resume": Resume,
     "ReviewDecision": pulls.DECISIONS,
+    "ReviewRequestState": (PENDING, *FULFILLING),
     "ReviewStatus": ReviewStatus,
     "SettablePullStatus": pulls.SETTABLE,
     "ShownReplyStatus": (*ReplyStatus, DELETED),

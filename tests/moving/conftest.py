@@ -16,6 +16,8 @@ from django.db import transaction
 from django.test import TestCase, override_settings
 
 from apps.accounts.models import User
+from apps.pulls.actions import set_reviewers
+from apps.pulls.models import PullStatus
 from apps.repos.models import Repo
 from apps.threads.actions import create_thread
 from apps.uploads.actions import create_upload
@@ -46,6 +48,8 @@ def tides(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: Any) 
         upload = create_upload(access=access, filename="spring.txt", content=CONTENT)
         body = f"See [it]({BASE}/api/v1/uploads/{upload.uuid}/content) and `x`"
         create_thread(access=access, title="Spring", body=body, kind="question")
+        pull = repo.pulls.filter(status=PullStatus.OPEN).order_by("number")[0]
+        set_reviewers(access=access, pull=pull, reviewers=["bob"])
         yield repo
         transaction.set_rollback(True)
 

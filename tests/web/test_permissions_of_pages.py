@@ -156,6 +156,9 @@ PAGES: dict[str, Page] = {
     f"POST {PULL}/merge": Page(
         f"{OF_PULL}/merge", {"merge_strategy": "merge", "expected_head_sha": "{head}"}, form=""
     ),
+    f"PUT {PULL}/reviewers": Page(
+        f"{OF_PULL}/reviewers", {"reviewers": "", "remove": "zoe"}, form=""
+    ),
     f"PUT {PULL}/auto-merge": Page(
         f"{OF_PULL}/auto-merge", {"merge_strategy": "merge", "expected_head_sha": "{head}"}, form=""
     ),

@@ -13,14 +13,17 @@ from apps.pulls.actions.pulls import (
     update_pull,
     update_review,
 )
+from apps.pulls.actions.reviewing import change_reviewers, set_reviewers
 
 __all__ = [
     "cancel_auto_merge",
+    "change_reviewers",
     "create_pull",
     "create_review",
     "delete_review",
     "merge_pull",
     "set_auto_merge",
+    "set_reviewers",
     "update_pull",
     "update_review",
 ]
