@@ -198,7 +198,8 @@ def test_people_who_lose_access_are_not_pending(api, pull, asked, named, acme, a
     User.objects.filter(pk=bob.pk).update(is_active=False)
     assert named() == ["sam"]
     assert asked("sam").gives()["reviewers"] == ["sam"]
-    assert not ReviewRequest.objects.filter(user=bob).exists()
+    User.objects.filter(pk=bob.pk).update(is_active=True)
+    assert named() == ["bob", "sam"]
 
 
 def test_home_names_the_person_who_asked(api, pull, url, sam, bob):

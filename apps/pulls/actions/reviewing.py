@@ -64,8 +64,8 @@ def _visible(pull: Pull) -> list[ReviewRequest]:
 def _ask(
     access: RepoAccess, pull: Pull, visible: Sequence[ReviewRequest], names: Sequence[str]
 ) -> None:
-    """Make the people with these names the only ones who are asked. Requests to people who have
-    lost access are removed too.
+    """Make the people with these names the only ones who are asked. `visible`: the requests to
+    people who can review the pull. Those to others are hidden, and stay.
     """
     rules.check_active(pull)
     people = review_requests.named_people(pull.repo, names)
@@ -76,12 +76,8 @@ def _ask(
     added = [person for person in people if person.pk not in asked_already]
     for person in added:
         review_requests.check_may_be_asked(pull, person)
-    rows = review_requests.pending(pull.review_requests.all())
-    removed = [
-        *rows.exclude(user__in=[person.pk for person in people])
-        .select_related("user")
-        .order_by("requested_at", "id")
-    ]
+    ids = {person.pk for person in people}
+    removed = [row for row in visible if row.user_id not in ids]
     if added or removed:
         _write(access.user, pull, added, removed)
 
