@@ -254,6 +254,7 @@ class EditPull(EditForm, TextForm):
     title = text_field("Title", autocomplete="off")
     target_branch = forms.ChoiceField(
         label="Into branch",
+        required=False,
         help_text="Approvals for the former branch no longer count.",
     )
     body = BodyField(required=False)
@@ -267,6 +268,10 @@ class EditPull(EditForm, TextForm):
         else:
             names = dict.fromkeys((initial.get("target_branch", ""), *branches))
             self.fields["target_branch"].choices = [(name, name) for name in names]
+
+    def clean_target_branch(self) -> str | None:
+        """The present target if none was sent, as from a page of an earlier version."""
+        return self.cleaned_data["target_branch"] or self.initial.get("target_branch")
 
 
 class ReviewersForm(PageForm):
