@@ -27,7 +27,7 @@ from apps.accounts.sessions import SessionStore
 from apps.events.kinds import PingKind
 from apps.events.models import Event, Ping
 from apps.pulls.actions import set_auto_merge
-from apps.pulls.models import Pull, PullVersion
+from apps.pulls.models import Pull, PullVersion, ReviewRequest
 from apps.repos.models import Fork, Ref, Visibility
 from apps.site.actions import create_rate_limit
 from apps.teams.models import Team
@@ -271,7 +271,19 @@ class PermissionCase:
         elif self.cell.case == "own" and not reviewing:
             with while_allowed(self.repo, self.person):
                 self.of = self.make.pull(self.repo, by=self.person)
+        if self.cell.operation.endswith("/reviewers"):
+            self.ask()
         return self.of
+
+    def ask(self) -> None:
+        """Ask somebody who can read everything for a review, whom the request does not ask."""
+        author = self.of.thread.created_by_id
+        self.asked = next(
+            name for name in ("alice", "sam") if self.sample.people[name].pk != author
+        )
+        ReviewRequest.objects.get_or_create(
+            pull=self.of, user=self.sample.people[self.asked], requested_by_id=author
+        )
 
     def commit(self) -> str:
         """A commit outside all branches."""

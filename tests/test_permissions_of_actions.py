@@ -260,6 +260,7 @@ ACTIONS: dict[str, Callable[..., object]] = {
     f"PUT {PULL}": pulls.update_pull,
     f"PUT {PULL}/status": pulls.update_pull,
     f"POST {PULL}/merge": pulls.merge_pull,
+    f"PUT {PULL}/reviewers": pulls.set_reviewers,
     f"PUT {PULL}/auto-merge": pulls.set_auto_merge,
     f"DELETE {PULL}/auto-merge": pulls.cancel_auto_merge,
     f"PUT {PULL}/viewed": set_viewed,

@@ -116,6 +116,11 @@ class Kind(DescribedKind):
     PULL_CREATED = "pull-created", "opened a pull", "opened {subject}"
     PULL_UPDATED = "pull-updated", "edited the pull", "edited {subject}"
     PULL_PUSHED = "pull-pushed", "pushed to the pull", "pushed to {subject}"
+    PULL_TARGET_CHANGED = (
+        "pull-target-changed",
+        "changed the target branch of the pull",
+        "changed the target branch of {subject} to {target}",
+    )
     PULL_DRAFTED = "pull-drafted", "made the pull a draft", "made a draft of {subject}"
     PULL_READIED = "pull-readied", "marked the pull as ready", "marked as ready {subject}"
     PULL_CLOSED = "pull-closed", "closed the pull", "closed {subject}"
@@ -146,6 +151,16 @@ class Kind(DescribedKind):
         "review-deleted",
         "deleted a review of the pull",
         "deleted a review of {subject}",
+    )
+    REVIEW_REQUESTED = (
+        "review-requested",
+        "asked for a review of the pull",
+        "asked {person} to review {subject}",
+    )
+    REVIEW_REQUEST_REMOVED = (
+        "review-request-removed",
+        "took back a request for a review of the pull",
+        "no longer asks {person} to review {subject}",
     )
     THREAD_CREATED = "thread-created", "started a thread", "started {subject}"
     THREAD_UPDATED = "thread-updated", "edited the thread", "edited the thread {subject}"

@@ -3,7 +3,7 @@
 import datetime as dt
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -42,15 +42,22 @@ class BlamedRange:
 
 
 def blame(repo: GitRepo, commit: str, path: bytes, first: int, last: int) -> list[BlamedRange]:
-    """The ranges of the lines `first` to `last` of a file, in order. The file must have these
-    lines.
+    """The ranges of the lines `first` to `last` of a file, in order. See `blame_parts`."""
+    return blame_parts(repo, commit, path, [(first, last)])
+
+
+def blame_parts(
+    repo: GitRepo, commit: str, path: bytes, parts: Sequence[tuple[int, int]]
+) -> list[BlamedRange]:
+    """The ranges of some parts of a file, each from a first to a last line, in order. The file must
+    have these lines.
 
     Renames of the whole file are followed. Raises `GitTimeout`, or `GitTooLarge` if a former
     version of the file or of its folders does not fit into git's memory limit.
     """
     check_shas(commit)
-    lines = f"-L{first},{last}"
-    options = ("--porcelain", "--encoding=UTF-8", "--no-progress", lines)
+    lines = [f"-L{first},{last}" for first, last in parts]
+    options = ("--porcelain", "--encoding=UTF-8", "--no-progress", *lines)
     # A `.mailmap` of the default branch would replace the names of authors.
     config = {"mailmap.blob": "refs/none"}
     out = repo.git("blame", *options, commit, "--", os.fsdecode(path), config=config).out

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, groupby
 from typing import Final
 
 from apps.git.repo import EMPTY_TREE, GitRepo, full_sha
@@ -399,6 +399,23 @@ def parse_hunks(patch: bytes) -> list[Hunk]:
         body = tuple(_body(lines, old_count, new_count))
         hunks.append(Hunk(old_start, old_count, new_start, new_count, match[5], body))
     return hunks
+
+
+def changed_lines(hunk: Hunk) -> list[tuple[int, int]]:
+    """The lines of the old file that a hunk changes, as first and last lines of ranges: those that
+    it removes, and for lines that it only adds, its lines just before and behind them.
+    """
+    ranges, line = [], hunk.old_start
+    last_of_hunk = hunk.old_start + hunk.old_count - 1
+    for is_same, group in groupby(hunk.lines, key=lambda line: line.sign == " "):
+        removed = sum(line.sign != "+" for line in group)
+        first, last = line, line + removed - 1
+        if not removed:
+            first, last = max(hunk.old_start, line - 1), min(last_of_hunk, line)
+        if not is_same and hunk.old_count:
+            ranges.append((first, last))
+        line += removed
+    return ranges
 
 
 def _body(lines: deque[bytes], old: int, new: int) -> Iterator[Line]:

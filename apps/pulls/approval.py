@@ -64,9 +64,12 @@ class Eligibility:
 
     def is_stale(self, review: Review) -> bool:
         """Whether merging the head gives another tree than merging the reviewed commit, both into
-        the current target. Asks git only if the head of an active pull has moved since. `GitError`.
+        the current target, or the pull has got another target since. Asks git only if the head of
+        an active pull has moved since. `GitError`.
         """
         commit, head, target = review.commit_sha, self.pull.head_sha, self.pull.base_sha
+        if self.is_of_former_target(review):
+            return True
         if commit == head:
             return False
         if commit is None or head is None or target is None or not self.pull.is_active:
@@ -79,8 +82,15 @@ class Eligibility:
             return True
         return reviewed is None or reviewed != self._tree(target, head)
 
+    def is_of_former_target(self, review: Review) -> bool:
+        """Whether the decision was made before the pull got its target branch."""
+        changed_at = self.pull.target_changed_at
+        return changed_at is not None and review.decided_at < changed_at
+
     def shows_stale(self, review: Review) -> bool:
         """`is_stale` for a record; also True if git cannot tell in time."""
+        if self.is_of_former_target(review):
+            return True
         if review.commit_sha == self.pull.head_sha:
             return False
         try:

@@ -256,6 +256,31 @@ def update_from_tips(pull: Pull, by: User, facts: GitFacts) -> list[NewVersion]:
     return versions
 
 
+def read_target(pull: Pull, branch: str) -> GitFacts:
+    """Ask git the questions of `update_target` before any lock. Changes nothing."""
+    facts, changed = GitFacts(), copy(pull)
+    changed.target_branch = branch
+    update_target(changed, facts)
+    return facts
+
+
+def update_target(pull: Pull, facts: GitFacts) -> list[NewVersion]:
+    """Set the base and the statistics of a pull with a new target branch, without saving it.
+
+    Returns the versions to write when the pull is saved: one with the same head and the new base,
+    unless the newest one has no base yet, which `note_base` sets.
+    """
+    head = pull.head_sha
+    base = pull.repo.branch_sha(pull.target_branch) if head is not None else None
+    newest = pull.versions.filter(version=pull.last_version, base_sha__isnull=False)
+    is_new = head is not None and newest.exists()
+    heads = [(str(head), pull.head_pushed_by_id)] if is_new else []
+    versions = new_versions(pull, base, heads, facts)
+    pull.set_git_state(state_between(pull, base, head, facts))
+    pull.last_version += len(versions)
+    return versions
+
+
 def update_refs_on_commit(pull: Pull, new: Sequence[PullVersion] = ()) -> None:
     """After the commit, update `refs/pull/<n>/head` and create the refs of these new versions,
     which keep commits of deleted branches.

@@ -67,6 +67,7 @@ MIRROR = {
 }
 """The status of the pull's thread."""
 PULL_ROW = {
+    "id": "id",
     "number": "number",
     "uuid": "uuid",
     "title": "thread__title",
@@ -101,7 +102,7 @@ PULL_ROW = {
     "created_at": "thread__created_at",
     "updated_at": "updated_at",
 }
-"""The columns of a pull's record: the name of each, and its path in a query."""
+"""The columns of a pull's record: the name of each, and its path in a query. `id` is removed."""
 
 
 def _tips() -> models.QuerySet[Pull, Any]:
@@ -172,6 +173,7 @@ class AutoMergeEnd(StrEnum):
     CHANGES_REQUESTED = "changes_requested"
     CLOSED = "pull_closed"
     TARGET_DELETED = "target_deleted"
+    TARGET_CHANGED = "target_changed"
     ACCESS_LOST = "access_lost"
     REPO_ARCHIVED = "repo_archived"
     HEAD_CHANGED = "head_changed"
@@ -198,6 +200,8 @@ class Pull(models.Model):
     keeps its head and ignores the branch."""
     source_branch = models.CharField(max_length=REF_MAX)
     target_branch = models.CharField(max_length=REF_MAX)
+    target_changed_at = models.DateTimeField(null=True)
+    """When it last got another target branch. Earlier approvals were about another target."""
     status = models.CharField(max_length=10, default=PullStatus.OPEN)
     head_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no branch yet
     """The tip of the source branch. It stays if the branch is deleted, or with `source_moved`."""
@@ -497,6 +501,25 @@ class Review(Rendered):
 
     def event_title(self) -> str:
         return self.pull.event_title()
+
+
+class ReviewRequest(models.Model):
+    """A request for a review by one person. A later review by this person fulfils it."""
+
+    pull = models.ForeignKey(
+        Pull, on_delete=models.CASCADE, related_name="review_requests", db_index=False
+    )
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    requested_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["pull", "user"], name="review_request_once")]
+
+    def __str__(self) -> str:
+        return f"request to {self.user_id} for a review of pull {self.pull_id}"
 
 
 IS_DUE = Q(due_at__isnull=False)

@@ -7,12 +7,14 @@ number of their queries does not depend on the number of pulls. See docs/protect
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from django.db.models import (
     BooleanField,
+    Case,
     Exists,
     F,
     OuterRef,
@@ -21,6 +23,7 @@ from django.db.models import (
     QuerySet,
     Subquery,
     Value,
+    When,
     prefetch_related_objects,
 )
 from django.db.models.expressions import RawSQL
@@ -45,10 +48,12 @@ from apps.pulls.models import (
     PullStatus,
     Review,
     ReviewQuerySet,
+    ReviewRequest,
     ReviewStatus,
     SeenVersion,
     ViewedFile,
 )
+from apps.pulls.review_requests import pending, pending_by_pull
 from apps.pulls.rules import ORDERINGS
 from apps.pulls.seen import change_key
 from apps.repos.access import level_on
@@ -180,13 +185,14 @@ TAKES_CHANGES = (
 
 
 def awaiting_review_from(rows: PullQuerySet, person: User, caller: Principal) -> PullQuerySet:
-    """The open pulls that wait for a decision of this person, as far as the caller may know.
+    """The open pulls that wait for a review by this person, as far as the caller may know.
 
-    A protection asks for the person (`approval.asks`), who is eligible
-    (`Eligibility.reason_against`) and has no decision or a dismissed one. Stale approvals count:
-    only git can tell that they are.
+    Either somebody has asked for it, and it has not been made since. Or a protection asks for the
+    person (`approval.asks`), who is eligible (`Eligibility.reason_against`) and has no decision, a
+    dismissed one, or an approval for a former target. Other stale approvals count: only git can
+    tell that they are.
     """
-    waiting = _pulls_waiting_for(person, caller)
+    waiting = _pulls_waiting_for(person, caller).union(_pulls_requested_from(person))
     may_decide = person.is_active and not person.is_bot
     return rows.filter(pk__in=waiting) if may_decide else rows.none()
 
@@ -207,6 +213,16 @@ def _pulls_waiting_for(person: User, caller: Principal) -> QuerySet[Any, Any]:
     return undecided.filter(decision=ReviewStatus.DISMISSED.value).values("pk")
 
 
+def _pulls_requested_from(person: User) -> QuerySet[Any, Any]:
+    requests = pending(ReviewRequest.objects.filter(user=person.pk)).values("pull")
+    return Pull.objects.filter(
+        TAKES_CHANGES,
+        Repo.objects.where_readable(Principal(person), "repo"),
+        pk__in=requests,
+        status=PullStatus.OPEN.value,
+    ).values("pk")
+
+
 def _protections_asking(person: User, caller: Principal) -> QuerySet[Any, Any]:
     """The ids of the protections that ask for the person's approval: those that name the person,
     and those that name nobody, require approvals, and are in a repository that the person may write
@@ -225,8 +241,12 @@ def _protections_asking(person: User, caller: Principal) -> QuerySet[Any, Any]:
 def _decision_of(person: User) -> Coalesce:
     reviews = Review.objects.filter(pull=OuterRef("pk"), created_by=person.pk)
     decisions = reviews.exclude(status=ReviewStatus.COMMENTED.value)
-    newest = decisions.order_by("-decided_at", "-id").values("status")[:1]
-    return Coalesce(Subquery(newest), Value(ReviewStatus.DISMISSED.value))
+    changed_at = OuterRef("target_changed_at")
+    is_void = Q(status=ReviewStatus.APPROVED.value, decided_at__lt=changed_at)
+    dismissed = Value(ReviewStatus.DISMISSED.value)
+    present = Case(When(is_void, then=dismissed), default=F("status"))
+    newest = decisions.annotate(present=present).order_by("-decided_at", "-id").values("present")
+    return Coalesce(Subquery(newest[:1]), dismissed)
 
 
 NEWEST_ACTIVITY = ("-thread__last_activity_at", "-thread__uuid")
@@ -235,6 +255,7 @@ COLUMNS = (
     "status",
     "source_branch",
     "target_branch",
+    "target_changed_at",
     "head_sha",
     "head_pushed_by",
     "additions",
@@ -267,8 +288,10 @@ class StoredEligibility(Eligibility):
     """The eligibility for decisions, from stored rows only."""
 
     def is_stale(self, review: Review) -> bool:
-        """Whether the head has moved since the decision. git is not asked for merge results."""
-        return review.commit_sha != self.pull.head_sha
+        """Whether head or target have changed since the decision. git is not asked for merge
+        results.
+        """
+        return self.is_of_former_target(review) or review.commit_sha != self.pull.head_sha
 
 
 @dataclass(frozen=True)
@@ -280,6 +303,8 @@ class OwnPull:
     checks: Checks
     may_write: bool
     """Whether the person may write to the repository."""
+    requests: Sequence[ReviewRequest] = ()
+    """The pending requests for reviews."""
 
     @property
     def missing_branch(self) -> str | None:
@@ -290,16 +315,21 @@ class OwnPull:
 
 
 def pulls_awaiting(principal: Principal, most: int) -> list[Pull]:
-    """At most `most` pulls that wait for the person's review, newest activity first; one query."""
+    """At most `most` pulls that wait for the person's review, newest activity first; one query.
+    `asked_by` is the username of the person who has asked for it, None if only protections ask.
+    """
     return first_rows(principal, _awaiting, most)
 
 
 def _awaiting(principal: Principal) -> PullQuerySet:
-    return awaiting_review_from(_pulls(), principal.user, principal).order_by(*NEWEST_ACTIVITY)
+    own = ReviewRequest.objects.filter(pull=OuterRef("pk"), user=principal.user.pk)
+    rows = awaiting_review_from(_pulls(), principal.user, principal)
+    asker = Subquery(pending(own).values("requested_by__username")[:1])
+    return rows.annotate(asked_by=asker).order_by(*NEWEST_ACTIVITY)
 
 
 def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
-    """At most `most` active pulls that the person opened and may read, newest activity first; four
+    """At most `most` active pulls that the person opened and may read, newest activity first; five
     queries, and one if a status is required.
     """
     pulls = first_rows(principal, _active, most)
@@ -316,12 +346,14 @@ def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
     checks = checks_of_all(
         (approval.eligibility.pull, approval.protections) for approval in approvals
     )
+    requests = pending_by_pull([pull.pk for pull in pulls])
     return [
         OwnPull(
             pull,
             approval,
             checks_of_pull,
             level_on(principal, pull.repo, getattr(pull, "role", None)) >= Level.WRITE,
+            requests.get(pull.pk, ()),
         )
         for pull, approval, checks_of_pull in zip(pulls, approvals, checks, strict=True)
     ]

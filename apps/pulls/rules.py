@@ -11,6 +11,7 @@ from django.conf import settings
 from apps.accounts.models import User
 from apps.core.controls import without_controls
 from apps.core.errors import Conflict, Forbidden, Invalid
+from apps.core.json import quoted
 from apps.events.kinds import Kind
 from apps.git import merge
 from apps.git.merge import Strategy
@@ -74,6 +75,21 @@ def check_not_open_already(pull: Pull) -> None:
         )
 
 
+def check_takes_target(pull: Pull, branch: str) -> None:
+    """409 as `check_active`; 422 unless the repository has a branch of this name."""
+    check_active(pull)
+    if pull.repo.branch_sha(branch) is None:
+        text = f"target_branch: There is no branch {quoted(branch)}."
+        raise Invalid("validation_failed", text)
+
+
+def check_target(pull: Pull, expected: str | None) -> None:
+    """409 `target_changed` if the caller expects another target branch."""
+    if expected is not None and pull.target_branch != expected:
+        text = f"The target branch is now {pull.target_branch}, not {expected}."
+        raise Conflict("target_changed", text)
+
+
 def kind_of_transition(pull: Pull, status: PullStatus) -> Kind:
     """The event of a change to this status; 409 `pull_already_merged`, `invalid_transition`."""
     if pull.status == PullStatus.MERGED:
@@ -135,7 +151,7 @@ def state_blockers(pull: Pull) -> list[Blocker]:
 
 
 def check_active(pull: Pull) -> None:
-    """409 `pull_already_merged`, `pull_closed` unless the pull is open or a draft."""
+    """409 `pull_already_merged` or `pull_closed` unless the pull is open or a draft."""
     if not pull.is_active:
         check_unblocked(state_blockers(pull))
 
@@ -185,6 +201,12 @@ def check_unblocked(blockers: Sequence[Blocker]) -> None:
     """409 with these blockers if there are any."""
     if blockers:
         raise MergeRefused(blockers)
+
+
+def merge_in_progress(pull: Pull) -> Conflict:
+    """The refusal while another merge of the pull is under way."""
+    text = f"Pull {pull.number} is being merged. Try again soon."
+    return Conflict("merge_in_progress", text, headers={"Retry-After": "1"})
 
 
 def check_head(head: str | None, expected: str | None) -> None:

@@ -31,6 +31,7 @@ from apps.pulls import rules
 from apps.pulls.actions.branches import SourceDeletion
 from apps.pulls.approval import Approval, Eligibility, MergeReadiness
 from apps.pulls.models import (
+    ACTIVE,
     PULL_ROW,
     SHA_MAX,
     Pull,
@@ -40,6 +41,8 @@ from apps.pulls.models import (
     ReviewStatus,
 )
 from apps.pulls.queries import Progress
+from apps.pulls.review_requests import pending_by_pull
+from apps.pulls.reviewer_serializers import RequestedReviewer, requested_reviewer
 from apps.pulls.versions import Listing
 from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo, RepoPath
@@ -84,6 +87,7 @@ class CreatePull(RequestSerializer):
 class UpdatePull(RequestSerializer):
     title = NameField(max_length=TITLE_MAX, required=False)
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True, required=False)
+    target_branch = RuleCharField(problem=branch_problem, max_length=MOST_BYTES, required=False)
     status = SettableStatus(required=False)
 
 
@@ -154,6 +158,8 @@ def viewed_record(
         "viewed_count": len(files),
         "files": files,
     }
+
+
 class SetAutoMerge(WithMessage, WithHead):
     strategy = StrictChoiceField(Strategy, required=False)
 
@@ -245,6 +251,7 @@ class PullRecord(RecordSerializer):
     deletions = serializers.IntegerField()
     changed_files = serializers.IntegerField()
     checks = ChecksRecord()
+    requested_reviewers = RequestedReviewer(many=True)
     auto_merge = AutoMergeRecord(allow_null=True)
     last_activity_at = TimestampField()
     created_at = TimestampField()
@@ -389,16 +396,21 @@ def pull_records(
     owner.
 
     They name only source repositories that the principal may read; one query for pulls from forks,
-    and one for the states of heads.
+    one for the states of heads, and one for the requests of open pulls and drafts.
     """
     records = [(dict(zip(PULL_ROW, row, strict=True)), repo) for row, repo in rows]
     states = states_of([(repo.pk, record["head_sha"] or "") for record, repo in records])
+    requests = pending_by_pull(
+        [record["id"] for record, _ in records if record["status"] in ACTIVE]
+    )
     own = {repo.pk: repo.path for _, repo in records}
     other_ids = {record["source_repo_id"] for record, _ in records} - own.keys()
     paths = {**own, **Repo.objects.paths_known_to(principal, other_ids)}
     for record, repo in records:
         record["repo_path"] = repo.path
         record["checks"] = checks_record(states, repo.pk, record["head_sha"])
+        asked = requests.get(record.pop("id"), ())
+        record["requested_reviewers"] = [requested_reviewer(row) for row in asked]
         record["auto_merge"] = auto_merge_record(record)
         record["source_repo_path"] = paths.get(record.pop("source_repo_id"))
         record["web_url"] = f"{base}/{repo.path}/pulls/{record['number']}"

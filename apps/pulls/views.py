@@ -27,7 +27,6 @@ from apps.pulls.branch_views import ShaParameter, SourceBranchViewSet
 from apps.pulls.filters import CrossRepoPullFilterSet, PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, PullVersion, Review
 from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews, progress_of
-from apps.pulls.rules import sha_problem
 from apps.pulls.serializers import (
     CreatePull,
     CreateReview,
@@ -65,12 +64,13 @@ class HeadQuery(QuerySerializer):
     )
 
 
-UPDATE_ERRORS = (
+STATUS_ERRORS = (
     "invalid_transition",
     "pull_already_exists",
     "pull_already_merged",
     "role_required",
 )
+UPDATE_ERRORS = (*STATUS_ERRORS, "merge_in_progress", "pull_closed", "same_branch")
 
 
 class CrossRepoPullViewSet(CrossRepoViewSet):
@@ -143,7 +143,10 @@ class PullViewSet(SourceBranchViewSet):
         errors=UPDATE_ERRORS,
     )
     def update(self) -> dict[str, Any]:
-        """Change a pull's title, body or status, as its author or with write access."""
+        """Change a pull's title, body, status or target branch, as its author or with write access.
+
+        A new target branch must exist. Approvals for the former one become stale.
+        """
         actions.update_pull(access=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
@@ -153,7 +156,7 @@ class PullViewSet(SourceBranchViewSet):
         permission=Permission.WRITE,
         request=SetPullStatus,
         response=PullRecord,
-        errors=UPDATE_ERRORS,
+        errors=STATUS_ERRORS,
     )
     def set_status(self) -> dict[str, Any]:
         """Change a pull's status, as its author or with write access."""
@@ -179,6 +182,7 @@ class PullViewSet(SourceBranchViewSet):
             "pull_closed",
             "pull_is_draft",
             "strategy_differs",
+            "target_changed",
         ),
     )
     def merge(self) -> dict[str, Any]:

@@ -138,7 +138,7 @@ class NamesField(serializers.ListField):
     """At most `NAMES_MAX` names, each once."""
 
     def __init__(self, child: StrictCharField, **options: Any) -> None:
-        super().__init__(child=child, max_length=NAMES_MAX, required=False, **options)
+        super().__init__(child=child, max_length=NAMES_MAX, **{"required": False, **options})
 
     def to_internal_value(self, data: Any) -> list[str]:
         return [*dict.fromkeys(super().to_internal_value(data))]

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from apps.core.errors import Conflict, Invalid
 from apps.core.pagination import with_parameters
 from apps.core.serializers import VISIBLE, RequestSerializer
+from apps.core.slugs import USERNAME_MAX
 from apps.git.merge import Strategy
 from apps.pulls.models import Pull, PullStatus
 from apps.pulls.rules import DECISIONS, SETTABLE, MergeRefused, merge_message
@@ -253,10 +254,46 @@ class PullForm(TextForm):
 
 
 class EditPull(EditForm, TextForm):
+    """`branches`: the branches to choose a target from; None for a pull that has ended."""
+
     request_serializer = UpdatePull
 
     title = text_field("Title", autocomplete="off")
+    target_branch = forms.ChoiceField(
+        label="Into branch",
+        required=False,
+        help_text="Approvals for the former branch no longer count.",
+    )
     body = BodyField(required=False)
+
+    def __init__(
+        self, request: PageRequest, branches: Sequence[str] | None = (), **initial: Any
+    ) -> None:
+        super().__init__(request, **initial)
+        if branches is None:
+            del self.fields["target_branch"]
+        else:
+            names = dict.fromkeys((initial.get("target_branch", ""), *branches))
+            self.fields["target_branch"].choices = [(name, name) for name in names]
+
+    def clean_target_branch(self) -> str | None:
+        """The present target if none was sent, as from a page of an earlier version."""
+        return self.cleaned_data["target_branch"] or self.initial.get("target_branch")
+
+
+class ReviewersForm(PageForm):
+    """Asks one more person for a review, or takes a request back (`remove`)."""
+
+    id_format = "reviewers_%s"
+
+    reviewers = text_field("Username", length=USERNAME_MAX, required=False, list="people", **PLAIN)
+    remove = forms.CharField(widget=forms.HiddenInput, required=False)
+
+    def clean(self) -> dict[str, Any]:
+        sent = super().clean()
+        if not sent.get("reviewers") and not sent.get("remove"):
+            self.add_error("reviewers", "Enter a username.")
+        return sent
 
 
 class SetStatus(PageForm):

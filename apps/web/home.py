@@ -218,7 +218,8 @@ def pull_row(pull: Pull, *reasons: str, state: State | None = None) -> Row:
 def awaiting_row(pull: Pull) -> Row:
     """The row of a pull that waits for the person's review."""
     author = pull.thread.created_by
-    asks = f"{named(author.username, author.is_bot)} requested your review"
+    asker = getattr(pull, "asked_by", None) or named(author.username, author.is_bot)
+    asks = f"{asker} requested your review"
     count = pull.changed_files
     if not count:
         return pull_row(pull, asks)
@@ -235,7 +236,9 @@ def own_row(own: OwnPull) -> tuple[bool, Row]:
     if pull.status == PullStatus.DRAFT:
         return False, pull_row(pull, "your draft", state=("wait", "wait", "draft"))
     reason, state = approval_of(own)
-    return state is READY, pull_row(pull, "your pull", reason, state=state)
+    names = [request.user.username for request in own.requests]
+    asked = (f"a review by {listed(names)} is requested",) if names else ()
+    return state is READY, pull_row(pull, "your pull", reason, *asked, state=state)
 
 
 def problem_of(own: OwnPull) -> tuple[str, str] | None:

@@ -30,8 +30,11 @@ from apps.pulls.approval import (
 from apps.pulls.filters import PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, PullStatus, PullVersion, Review
 from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
+from apps.pulls.review_requests import list_requests, may_ask
+from apps.pulls.reviewer_suggestions import Suggestion, suggestions
 from apps.pulls.serializers import TITLE_MAX, pull_protection_record, pull_records, review_record
 from apps.repos.access import RepoAccess, access_to
+from apps.repos.models import Protection
 from apps.repos.protection_rules import RULES
 from apps.repos.queries import newest_branches
 from apps.threads.models import Reply, Thread
@@ -47,6 +50,7 @@ from apps.web.conversations import (
     PullFilters,
     PullForm,
     ReplyForm,
+    ReviewersForm,
     ReviewForm,
     SetStatus,
     UpdateBranchForm,
@@ -62,8 +66,9 @@ from apps.web.responses import PageRequest, page_number, page_of, redirect_to
 
 CONVERSATION_KINDS = [
     *(Kind.PULL_PUSHED, Kind.PULL_DRAFTED, Kind.PULL_READIED, Kind.PULL_CLOSED),
-    *(Kind.PULL_REOPENED, Kind.PULL_MERGED, Kind.REVIEW_DISMISSED),
+    *(Kind.PULL_REOPENED, Kind.PULL_MERGED, Kind.PULL_TARGET_CHANGED, Kind.REVIEW_DISMISSED),
     *(Kind.AUTO_MERGE_SET, Kind.AUTO_MERGE_ENDED),
+    *(Kind.REVIEW_REQUESTED, Kind.REVIEW_REQUEST_REMOVED),
 ]
 """The events in the conversation; the page shows replies and reviews from their own rows."""
 LIVE = " ".join(
@@ -160,6 +165,7 @@ def show_pull(
         items=items,
         live_kinds=LIVE,
         **verdict_context(pull, access, approval),
+        **reviewers_context(access, pull, eligibility.protections),
         answered=answered,
         **forms,
         talk_form=forms["review_form"] if "review_form" in submitted else forms["reply_form"],
@@ -174,6 +180,7 @@ def forms_of(request: PageRequest, pull: Pull) -> dict[str, PageForm]:
     head = {"expected_head_sha": pull.head_sha or ""}
     return {
         "reply_form": ReplyForm(request, unbound=True, kind=REPLY_KINDS[0]),
+        "reviewers_form": ReviewersForm(request, unbound=True),
         "review_form": ReviewForm(request, unbound=True, status="approved", **head),
         "merge_form": MergeForm.of(request, pull),
         "update_form": UpdateBranchForm(request, unbound=True, **head),
@@ -257,7 +264,11 @@ def times_of(thread: Thread, number: int, *, is_last: bool) -> tuple[dt.datetime
 
 
 def words_of_event(event: Event) -> str:
-    """The phrase of the event, with the reason if it has one."""
+    """The phrase of the event, with the reason, the person or the branches if it has them."""
+    if event.kind == Kind.PULL_TARGET_CHANGED:
+        return f"{words_of(event.kind)} from {event.data['before']} to {event.data['after']}"
+    if event.kind in (Kind.REVIEW_REQUESTED, Kind.REVIEW_REQUEST_REMOVED):
+        return f"{words_of(event.kind)}: {event.data['username']}"
     reason = event.data.get("reason")
     words = words_of(event.kind)
     return f"{words}: {reason.replace('_', ' ')}" if reason else words
@@ -364,15 +375,52 @@ def status(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
 
 @repo_page(methods=FORM, throttle="pulls")
 def edit_pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Change title and text; for the author and for people with write access."""
+    """Change title, text and target; for the author and for people with write access."""
     pull = get_pull(access.repo, number)
     access.require_author_or(Level.WRITE, pull.thread.created_by_id, "pull")
-    form = EditPull(request, title=pull.thread.title, body=pull.thread.body)
+    branches = newest_branches(access.repo, MOST_BRANCHES) if pull.is_active else None
+    form = EditPull(
+        request,
+        branches,
+        title=pull.thread.title,
+        body=pull.thread.body,
+        target_branch=pull.target_branch,
+    )
     if form.is_valid():
         with form.refusals():
             actions.update_pull(access=access, pull=pull, **form.changes())
             return redirect_to(f"/{access.repo.path}/pulls/{number}")
     return form.render_page(request, "edit_pull", pull=pull, **repo_context(access, "pulls"))
+
+
+@repo_page(methods=POST, throttle="pulls")
+def reviewers(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """Ask somebody for a review, or take a request back."""
+    pull, form = get_pull(access.repo, number), ReviewersForm(request)
+    if form.is_valid():
+        with form.refusals():
+            add, remove = (
+                [name] if (name := form.cleaned_data[field]) else []
+                for field in ("reviewers", "remove")
+            )
+            actions.change_reviewers(access=access, pull=pull, add=add, remove=remove)
+            return redirect_to(f"/{access.repo.path}/pulls/{number}#reviewers")
+    return show_pull(request, access, get_pull(access.repo, number), 1, reviewers_form=form)
+
+
+def reviewers_context(
+    access: RepoAccess, pull: Pull, protections: Sequence[Protection]
+) -> dict[str, Any]:
+    """The requests for reviews, and people to ask if the caller may ask. git is not asked: authors
+    of changed lines are suggested once the worker has cached them.
+    """
+    requests = list_requests(pull)
+    may_ask_people = pull.is_active and access.is_writable and may_ask(access, pull)
+    suggested: list[Suggestion] = []
+    if may_ask_people:
+        names = {row.user.username for row in requests}
+        suggested = suggestions(pull, access.principal, names, None, protections)
+    return {"requests": requests, "may_ask": may_ask_people, "suggestions": suggested}
 
 
 @repo_page()

@@ -131,6 +131,7 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{below}/pulls/<number:number>/files", pull_files.pull_files),
         path(f"{below}/pulls/<number:number>/viewed", pull_files.set_viewed),
         path(f"{below}/pulls/<number:number>/reviews", pulls.review),
+        path(f"{below}/pulls/<number:number>/reviewers", pulls.reviewers),
         path(f"{below}/pulls/<number:number>/merge", pulls.merge),
         path(f"{below}/pulls/<number:number>/auto-merge", pulls.auto_merge),
         path(f"{below}/pulls/<number:number>/auto-merge/cancel", pulls.cancel_auto_merge),

@@ -31,6 +31,7 @@ from apps.pulls.models import (
     Pull,
     PullVersion,
     Review,
+    ReviewRequest,
 )
 from apps.pulls.versions import write_versions
 from apps.repos.actions import import_repo
@@ -338,8 +339,11 @@ class Importer:
 
     def add_pulls(self) -> None:
         for batch in in_batches(ascending(self.archive.lines("pulls"), "number")):
+            requests = {line["number"]: line.pop("requested_reviewers") for line in batch}
             for row in Pull.objects.bulk_create(map(self.pull, batch)):
                 self.pulls[row.number] = row.pk
+            rows = [self.request(number, line) for number in requests for line in requests[number]]
+            ReviewRequest.objects.bulk_create(rows, ignore_conflicts=True)
         if self.pulls.keys() != self.companions:
             raise ValueError("The pulls of the archive are not those of its threads.")
 
@@ -356,6 +360,14 @@ class Importer:
             merged_by_id=merged_by,
             conflict_due_at=timezone.now() if is_due else None,
             **line,
+        )
+
+    def request(self, number: int, line: Line) -> ReviewRequest:
+        return ReviewRequest(
+            pull_id=self.pulls[number],
+            user_id=self.authors.id_of(line["username"]),
+            requested_by_id=self.authors.id_of(line["requested_by_username"]),
+            requested_at=line["requested_at"],
         )
 
     def check_kept_refs(self) -> None:

@@ -24,7 +24,7 @@ from apps.git.repo import is_sha
 from apps.pulls.models import REF_MAX, PullStatus, ReviewStatus
 from apps.pulls.places import SNIPPET_BEFORE, SNIPPET_LINES, SNIPPET_WIDTH
 from apps.pulls.serializers import LINE_MAX
-from apps.repos.models import PATTERN_MAX, Visibility
+from apps.repos.models import NAMES_MAX, PATTERN_MAX, Visibility
 from apps.repos.protection_rules import Fields, with_request_fields
 from apps.repos.rules import pattern_problem
 from apps.repos.serializers import DESCRIPTION_MAX
@@ -187,6 +187,12 @@ class ReplyLine(serializers.Serializer[Any]):
         return line
 
 
+class RequestLine(serializers.Serializer[Any]):
+    username = username_field()
+    requested_by_username = username_field()
+    requested_at = time_field()
+
+
 class PullLine(serializers.Serializer[Any]):
     number = number_field()
     repo_path = address_field()
@@ -206,6 +212,9 @@ class PullLine(serializers.Serializer[Any]):
     additions = number_field(least=0)
     deletions = number_field(least=0)
     changed_files = number_field(least=0)
+    requested_reviewers = serializers.ListField(
+        child=RequestLine(), max_length=NAMES_MAX, default=list
+    )
     updated_at = time_field()
 
 

@@ -203,6 +203,15 @@ AutoMergeData = record(
 AutoMergeEndData = record("AutoMergeEndData", AutoMergeData, reason=word_of(AutoMergeEnd))
 ImportData = record("ImportData", source=CharField())
 ReviewData = record("ReviewData", status=word_of(ReviewStatus))
+ReviewRequestData = record("ReviewRequestData", username=CharField())
+TargetChange = record(
+    "TargetChange",
+    before=CharField(),
+    after=CharField(),
+    head_sha=CharField(allow_null=True),
+    source_branch=CharField(),
+    target_branch=CharField(),
+)
 ReviewChange = record("ReviewChange", ReviewData, changed=ListField(child=CharField()))
 Moderation = record("Moderation", moderated=BooleanField(required=False))
 TokenName = record("TokenName", name=CharField())
@@ -247,6 +256,7 @@ SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.APPROVER_REMOVED: (ApproverTarget, ApproverData),
     Kind.PULL_CREATED: (PullTarget, PullBranches),
     Kind.PULL_UPDATED: (PullTarget, Changes),
+    Kind.PULL_TARGET_CHANGED: (PullTarget, TargetChange),
     Kind.PULL_PUSHED: (PullTarget, HeadMoved),
     Kind.PULL_DRAFTED: (PullTarget, PullStatusChange),
     Kind.PULL_READIED: (PullTarget, PullStatusChange),
@@ -259,6 +269,8 @@ SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.REVIEW_UPDATED: (ReviewTarget, ReviewChange),
     Kind.REVIEW_DISMISSED: (ReviewTarget, ReviewChange),
     Kind.REVIEW_DELETED: (ReviewTarget, ReviewData),
+    Kind.REVIEW_REQUESTED: (PullTarget, ReviewRequestData),
+    Kind.REVIEW_REQUEST_REMOVED: (PullTarget, ReviewRequestData),
     Kind.THREAD_CREATED: (ThreadTarget, None),
     Kind.THREAD_UPDATED: (ThreadTarget, Changes),
     Kind.THREAD_STATUS_CHANGED: (ThreadTarget, ThreadStatusChange),

@@ -32,6 +32,7 @@ from apps.git.lines import Outdated
 from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
 from apps.pulls.models import AutoMergeEnd, PullStatus, ReviewStatus
+from apps.pulls.review_requests import FULFILLING, PENDING
 from apps.pulls.serializers import COMMENT_KINDS
 from apps.repos.models import ForkStatus, Visibility
 from apps.repos.protection_rules import MISSING
@@ -80,6 +81,7 @@ NAMED: dict[str, Iterable[str]] = {
     "ReplyStatus": ReplyStatus,
     "Resume": Resume,
     "ReviewDecision": pulls.DECISIONS,
+    "ReviewRequestState": (PENDING, *FULFILLING),
     "ReviewStatus": ReviewStatus,
     "SettablePullStatus": pulls.SETTABLE,
     "ShownReplyStatus": (*ReplyStatus, DELETED),

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.git.blame import BlamedRange, blame, parse_blame
+from apps.git.blame import BlamedRange, blame, blame_parts, parse_blame
+from apps.git.diff import changed_lines, changes, parse_hunks, patches
 from apps.git.repo import Person
 from apps.git.run import GitError, GitTimeout
 from tests.git.scratch import ALICE, BOB, Scratch
@@ -142,3 +143,31 @@ def test_alice_is_named_once_for_all_of_her_lines(repo: Scratch) -> None:
     head = repo.commit({"f": b"1\nnew\n2\n"}, first, author=BOB)
     names = [part.commit.author.name for part in blame(repo, head, b"f", 1, 3)]
     assert names == [ALICE.name, BOB.name, ALICE.name]
+
+
+LINES = st.lists(st.sampled_from("abcde"), max_size=12)
+
+
+@given(LINES, LINES)
+def test_the_lines_that_a_change_concerns_can_be_blamed(
+    before: list[str], after: list[str]
+) -> None:
+    """Those that it removes, and those around lines that it adds."""
+    with TemporaryDirectory() as folder:
+        repo = Scratch(Path(folder) / "repo.git")
+        repo.create()
+        files = [
+            {"f": "".join(f"{line}\n" for line in lines).encode()} for lines in (before, after)
+        ]
+        old = repo.commit(files[0])
+        new = repo.commit(files[1], old)
+        listed = changes(repo, old, new).files
+        texts = patches(repo, old, new, listed).values()
+        hunks = [hunk for text in texts for hunk in parse_hunks(text or b"")]
+        parts = [part for hunk in hunks for part in changed_lines(hunk)]
+        concerned = {line for first, last in parts for line in range(first, last + 1)}
+        assert len(concerned) >= sum(line.sign == "-" for hunk in hunks for line in hunk.lines)
+        assert bool(concerned) == bool(before != after and before)
+        blamed = blame_parts(repo, old, b"f", parts) if parts else []
+        assert {n for part in blamed for n in range(part.first, part.last + 1)} == concerned
+        assert {part.commit.sha for part in blamed} <= {old}

@@ -16,7 +16,8 @@ from django.db import transaction
 from django.test import TestCase, override_settings
 
 from apps.accounts.models import User
-from apps.pulls.actions import comment_on_line, create_review
+from apps.pulls.actions import comment_on_line, create_review, set_reviewers
+from apps.pulls.models import PullStatus
 from apps.pulls.places import LinePlace
 from apps.repos.models import Repo
 from apps.threads.actions import create_reply, create_thread, delete_reply
@@ -50,6 +51,8 @@ def tides(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: Any) 
         create_thread(access=access, title="Spring", body=body, kind="question")
         with TestCase.captureOnCommitCallbacks(execute=True):
             add_comments(repo)
+        pull = repo.pulls.filter(status=PullStatus.OPEN).order_by("number")[0]
+        set_reviewers(access=access, pull=pull, reviewers=["bob"])
         yield repo
         transaction.set_rollback(True)
 

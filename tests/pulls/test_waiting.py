@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from itertools import product
+from collections import Counter
+from itertools import cycle, product
 from types import SimpleNamespace
 
 import pytest
@@ -14,8 +15,9 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.pulls import rules
 from apps.pulls.approval import Eligibility, approval_of, asks, names_approvers
-from apps.pulls.models import Pull, PullStatus, ReviewStatus
+from apps.pulls.models import Pull, PullStatus, Review, ReviewRequest, ReviewStatus
 from apps.pulls.queries import awaiting_review_from
+from apps.pulls.review_requests import pending_by_pull
 from apps.repos.access import level_on
 from apps.repos.models import Protection, Repo, Visibility, protects
 from apps.repos.models.protection import glob_matches
@@ -47,6 +49,7 @@ class Rules:
     def __init__(self, pull: Pull) -> None:
         self.pull, self.team = pull, pull.repo.owner_team
         self.eligibility, self.decisions = Eligibility.of(pull), approval_of(pull).decisions
+        self.requested = {row.user_id for row in pending_by_pull([pull.pk]).get(pull.pk, ())}
 
     def ask(self, person: User) -> bool:
         """Whether the pull asks this person for a review."""
@@ -56,17 +59,22 @@ class Rules:
         plain = User(pk=person.pk, is_active=person.is_active)
         own_level = level_on(principal_of(plain), repo, role)
         decided = [row for row in self.decisions if row.created_by_id == person.pk]
-        return (
-            self.pull.status == PullStatus.OPEN
-            and rules.takes_changes(repo)
-            and any(
+        if self.pull.status != PullStatus.OPEN or not rules.takes_changes(repo):
+            return False
+        return person.pk in self.requested or (
+            any(
                 asks(rule, person, own_level)
                 for rule in self.eligibility.protections
                 if rule.required_approvals or names_approvers(rule)
             )
             and self.eligibility.reason_against(person, level) is None
-            and all(row.status == ReviewStatus.DISMISSED for row in decided)
+            and all(row.status == ReviewStatus.DISMISSED or self.is_void(row) for row in decided)
         )
+
+    def is_void(self, review: Review) -> bool:
+        """Whether this is an approval for a former target."""
+        is_approval = review.status == ReviewStatus.APPROVED
+        return is_approval and self.eligibility.is_of_former_target(review)
 
 
 @pytest.fixture
@@ -159,6 +167,37 @@ def test_the_decision_made_last_is_what_counts(crowd):
             at = now + dt.timedelta(seconds=later)
             ReviewFactory.create(pull=pull, created_by=named, status=status, decided_at=at)
         assert (pull.pk in found(named, staff)) == waits(pull, named), story
+
+
+def test_requests_are_waited_for_until_they_are_fulfilled(crowd):
+    """Also if no protection asks for the person, but only of people who can read the pull."""
+    now, stories = timezone.now(), [*product((*ReviewStatus, None), (-1, 1))]
+    staff, counts = crowd.people["staff"], Counter[str]()
+    for name, person in crowd.people.items():
+        pulls = [pull for pull in crowd.pulls if pull.thread.created_by_id != person.pk]
+        for pull, (status, offset) in zip(pulls, cycle(stories), strict=False):
+            ReviewRequest.objects.create(
+                pull=pull, user=person, requested_by=staff, requested_at=now
+            )
+            if status:
+                at = now + dt.timedelta(seconds=offset)
+                ReviewFactory.create(pull=pull, created_by=person, status=status, decided_at=at)
+        pks = {pull.pk for pull in crowd.pulls if waits(pull, person)}
+        assert found(person, staff) == pks, name
+        counts[name] = len(pks)
+    assert counts["gone"] == 0 < counts["stranger"]
+
+
+def test_an_approval_for_a_former_target_is_waited_for_again(crowd):
+    named, staff = crowd.people["named"], crowd.people["staff"]
+    [first, second, *_] = [pull for pull in crowd.pulls if waits(pull, named)]
+    for pull, status in ((first, "approved"), (second, "changes_requested")):
+        ReviewFactory.create(pull=pull, created_by=named, status=status)
+        assert pull.pk not in found(named, staff)
+        pull.target_changed_at = timezone.now()
+        pull.save()
+    assert waits(first, named) and first.pk in found(named, staff)
+    assert not waits(second, named) and second.pk not in found(named, staff)
 
 
 def test_who_is_in_a_team_is_not_told_to_strangers(crowd):

@@ -156,6 +156,9 @@ PAGES: dict[str, Page] = {
     f"POST {PULL}/merge": Page(
         f"{OF_PULL}/merge", {"merge_strategy": "merge", "expected_head_sha": "{head}"}, form=""
     ),
+    f"PUT {PULL}/reviewers": Page(
+        f"{OF_PULL}/reviewers", {"reviewers": "", "remove": "{asked}"}, form=""
+    ),
     f"PUT {PULL}/auto-merge": Page(
         f"{OF_PULL}/auto-merge", {"merge_strategy": "merge", "expected_head_sha": "{head}"}, form=""
     ),
@@ -248,6 +251,7 @@ class Try:
         self.names["self_name"] = user.username if user else "nobody"
         self.names["full_name"] = case.repo.full_name
         self.names["self"] = user.path if user else "users/nobody"
+        self.names["asked"] = getattr(case, "asked", "")
         self.names["head"] = getattr(getattr(case, "of", None), "head_sha", None) or "1" * 40
 
     def fill(self, text: Any) -> Any:

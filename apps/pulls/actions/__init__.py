@@ -19,12 +19,14 @@ from apps.pulls.actions.pulls import (
     update_pull,
     update_review,
 )
-from apps.pulls.actions.viewing import see_version, set_viewed
+from apps.pulls.actions.reviewing import change_reviewers, set_reviewers
 from apps.pulls.actions.suggesting import apply_suggestions
+from apps.pulls.actions.viewing import see_version, set_viewed
 
 __all__ = [
     "apply_suggestions",
     "cancel_auto_merge",
+    "change_reviewers",
     "comment_on_line",
     "create_comment",
     "create_pull",
@@ -32,11 +34,11 @@ __all__ = [
     "delete_review",
     "delete_source_branch",
     "merge_pull",
+    "restore_source_branch",
     "see_version",
     "set_auto_merge",
+    "set_reviewers",
     "set_viewed",
-    "restore_source_branch",
-    "set_auto_merge",
     "update_branch",
     "update_pull",
     "update_review",

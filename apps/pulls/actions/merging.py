@@ -96,6 +96,8 @@ class Merge:
     strategy: Strategy
     expected_head: str | None
     """The head that the caller has seen; None if the caller did not say."""
+    target_branch: str
+    """The target that the caller has seen."""
     deadline: float
     """The time on the monotonic clock until which its turn must come."""
     auto_merge: AutoMerge | None = None
@@ -156,9 +158,10 @@ def merge_pull(
     this is returned.
 
     Errors: 422 for a message with another strategy; 409 with all blockers (docs/pulls.md),
-    `head_changed`, `merge_in_progress`; 503 if git fails, or if the merge's turn does not come
-    within 20 seconds. It then keeps its position for a repeat. Locks the pull to take the lease; at
-    the end the repository, then the pull.
+    `head_changed`, `merge_in_progress`, `target_changed` if the target branch changes meanwhile;
+    503 if git fails, or if the merge's turn does not come within 20 seconds. It then keeps its
+    position for a repeat. Locks the pull to take the lease; at the end the repository, then the
+    pull.
     """
     access.require_change(Level.WRITE)
     access.check_holds(pull)
@@ -170,6 +173,7 @@ def merge_pull(
         pull,
         strategy,
         expected_head_sha,
+        pull.target_branch,
         deadline,
         auto_merge,
         message,
@@ -242,6 +246,7 @@ def _take_lease(merge: Merge) -> MergeAttempt:
     """Take the lease, or take over an expired one with its plan; 409 if another merge holds it."""
     pull = merge.pull
     lock(pull)
+    rules.check_target(pull, merge.target_branch)  # the lease prevents later changes
     rules.check_unblocked(rules.state_blockers(pull))
     attempt: MergeAttempt | None = OF_PULL.first(pull=pull.pk)
     position = None
@@ -249,7 +254,7 @@ def _take_lease(merge: Merge) -> MergeAttempt:
         attempt = MergeAttempt(actor=merge.by.user, strategy=merge.strategy)
     else:
         if attempt.leased_until > timezone.now():
-            raise _in_progress(pull)
+            raise rules.merge_in_progress(pull)
         position = _kept_position(merge, attempt)
     attempt.pull, attempt.token, attempt.queued_at = pull, uuid.uuid4(), None
     attempt.renew(LEASE_SECONDS)
@@ -450,7 +455,7 @@ def _renew(attempt: MergeAttempt, seconds: int, **values: Any) -> None:
     attempt.renew(seconds)
     own = MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token)
     if not own.update(leased_until=attempt.leased_until, **values):
-        raise _in_progress(attempt.pull)
+        raise rules.merge_in_progress(attempt.pull)
 
 
 def _check_lease(attempt: MergeAttempt) -> None:
@@ -460,9 +465,4 @@ def _check_lease(attempt: MergeAttempt) -> None:
         lock(stored)
         if stored.token == attempt.token:
             return
-    raise _in_progress(attempt.pull)
-
-
-def _in_progress(pull: Pull) -> Conflict:
-    text = f"Pull {pull.number} is being merged. Try again soon."
-    return Conflict("merge_in_progress", text, headers={"Retry-After": "1"})
+    raise rules.merge_in_progress(attempt.pull)

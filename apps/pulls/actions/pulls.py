@@ -23,11 +23,14 @@ from apps.pulls.following import make_due
 from apps.pulls.heads import (
     find_source,
     keep_head,
+    read_target,
     read_tips,
     update_from_tips,
     update_refs_on_commit,
+    update_target,
 )
 from apps.pulls.models import AutoMergeEnd, MergeAttempt, Pull, PullStatus, Review, ReviewStatus
+from apps.pulls.review_requests import has_pending_request, pending_by_pull
 from apps.pulls.versions import note_base, write_versions
 from apps.repos.access import RepoAccess
 from apps.repos.commits import note_commits
@@ -72,7 +75,7 @@ def _open_pull(access: RepoAccess, pull: Pull, content: dict[str, Any], facts: G
     versions = update_from_tips(pull, access.user, facts)
     pull.save()
     update_refs_on_commit(pull, write_versions(pull, versions))
-    pings = [*pings_of_text(pull.repo, pull.thread.body_html), *_review_requests(pull)]
+    pings = [*pings_of_text(pull.repo, pull.thread.body_html), *_approver_pings(pull)]
     data = {"status": pull.status, **pull.event_heads()}
     record(Kind.PULL_CREATED, actor=access.user, about=pull, data=data, pings=pings)
 
@@ -84,22 +87,31 @@ def update_pull(
     title: str | None = None,
     body: str | None = None,
     status: str | None = None,
+    target_branch: str | None = None,
 ) -> None:
-    """Change a pull's title, body or status, as its author or with write access.
+    """Change a pull's title, body, status or target branch, as its author or with write access.
 
-    Records one event: that of the new status, else `pull-updated`. A reopened pull takes the
-    current tips of its branches; git is asked before the locks.
+    Records one event: that of the new status, else `pull-updated`; and before it
+    `pull-target-changed` for a new target, which only an open pull or a draft takes. A reopened
+    pull takes the current tips of its branches. git is asked before the locks.
 
-    Errors: 409 `pull_already_merged`, `invalid_transition`, `pull_already_exists`. For a status
-    locks the fork and the repository; always the pull and its thread.
+    Errors: 409 `pull_already_merged`, `pull_closed`, `invalid_transition`, `pull_already_exists`,
+    `merge_in_progress`; 422 `same_branch`, `validation_failed` for a target that does not exist.
+    For a status or a target locks the fork and the repository; always the pull and its thread.
     """
     access.require_change(Level.READ)
     access.require_author_or(Level.WRITE, pull.thread.created_by_id, "pull")
     access.check_holds(pull)
     reopens = status == PullStatus.OPEN and pull.status == PullStatus.CLOSED
     facts = read_tips(pull, access.user) if reopens else GitFacts()
+    if target_branch == pull.target_branch:
+        target_branch = None  # a program sends the whole record back
+    if target_branch is not None:
+        rules.check_takes_target(pull, target_branch)
+        facts = read_target(pull, target_branch)
     content = given(title=title, body=body, html=rendered_for_edit(pull.thread, body) or None)
-    _update_pull(access, pull, content, None if status is None else PullStatus(status), facts)
+    new_status = None if status is None else PullStatus(status)
+    _update_pull(access, pull, content, new_status, target_branch, facts)
 
 
 @transaction.atomic
@@ -108,12 +120,14 @@ def _update_pull(
     pull: Pull,
     content: dict[str, Any],
     status: PullStatus | None,
+    target: str | None,
     facts: GitFacts,
 ) -> None:
-    if status is not None:
+    if status is not None or target is not None:
         _lock_repos(pull)
     lock(pull)
     lock(pull.thread)
+    events = [] if target is None else _set_target(access, pull, target, facts)
     before, kind, old_html = PullStatus(pull.status), Kind.PULL_UPDATED, pull.thread.body_html
     if status not in (None, before):
         kind = _set_status(access, pull, PullStatus(status), facts)
@@ -121,14 +135,15 @@ def _update_pull(
     data: dict[str, Any] = {"changed": changed}
     if kind is not Kind.PULL_UPDATED:
         data = {"changed": [*changed, "status"], "before": before, "after": status}
-    if not data["changed"]:
-        return
-    ends = _follow_status(access, pull) if "status" in data["changed"] else []
-    pull.touch()
-    pull.save()
-    requests = [] if kind is Kind.PULL_UPDATED else _review_requests(pull)
-    pings = [*pings_of_edit(pull.repo, pull, old_html, pull.thread.body_html), *requests]
-    record_all([Change(kind, access.user, pull, data, pings), *ends])
+    if data["changed"]:
+        ends = _follow_status(access, pull) if "status" in data["changed"] else []
+        requests = [] if kind is Kind.PULL_UPDATED else _review_requests(pull)
+        pings = [*pings_of_edit(pull.repo, pull, old_html, pull.thread.body_html), *requests]
+        events += [Change(kind, access.user, pull, data, pings), *ends]
+    if events:
+        pull.touch()
+        pull.save()
+        record_all(events)
 
 
 def _follow_status(access: RepoAccess, pull: Pull) -> list[Change]:
@@ -140,6 +155,16 @@ def _follow_status(access: RepoAccess, pull: Pull) -> list[Change]:
 
 
 def _review_requests(pull: Pull) -> list[Pinged]:
+    """The pings of people who are asked to review an open pull, and who may read it: the approvers
+    of its target, and those with a pending request; at most three queries.
+    """
+    is_open = pull.status == PullStatus.OPEN
+    requests = pending_by_pull([pull.pk]).get(pull.pk, ()) if is_open else ()
+    people = (request.user for request in requests)
+    return [*_approver_pings(pull), *((person, PingKind.REVIEW_REQUESTED) for person in people)]
+
+
+def _approver_pings(pull: Pull) -> list[Pinged]:
     """The pings of the approvers of an open pull's target who may read it; at most two queries."""
     if pull.status != PullStatus.OPEN:
         return []
@@ -150,6 +175,37 @@ def _review_requests(pull: Pull) -> list[Pinged]:
         for approver in protection.approvers.all()
         if level_of_approver(approver, pull.repo) >= Level.READ
     ]
+
+
+def _set_target(access: RepoAccess, pull: Pull, target: str, facts: GitFacts) -> list[Change]:
+    """Give an open pull or a draft another target, without saving it. Approvals for the former one
+    become stale, and the auto-merge ends. Returns the events; the approvers of the new target are
+    pinged.
+    """
+    if target == pull.target_branch:  # somebody else was faster
+        return []
+    rules.check_takes_target(pull, target)
+    before, pull.target_branch = pull.target_branch, target
+    rules.check_branches_differ(pull)
+    rules.check_not_open_already(pull)
+    _leave_merge_queue(pull)
+    pull.target_changed_at = timezone.now()
+    versions = update_target(pull, facts)
+    note_base(pull)
+    update_refs_on_commit(pull, write_versions(pull, versions))
+    pings = _approver_pings(pull)
+    data = {**pull.event_heads(), "before": before, "after": target}
+    ends = ended(pull, AutoMergeEnd.TARGET_CHANGED, access.user)
+    return [Change(Kind.PULL_TARGET_CHANGED, access.user, pull, data, pings), *ends]
+
+
+def _leave_merge_queue(pull: Pull) -> None:
+    """Delete the position of a former merge in the queue of the old target; 409 during a merge, or
+    if git may have carried one out whose rows are not written yet.
+    """
+    MergeAttempt.without_plan(timezone.now()).filter(pull=pull).delete()
+    if MergeAttempt.objects.filter(pull=pull).exists():
+        raise rules.merge_in_progress(pull)
 
 
 def _set_status(access: RepoAccess, pull: Pull, status: PullStatus, facts: GitFacts) -> Kind:
@@ -274,8 +330,8 @@ def _revise_review(
     if status == ReviewStatus.APPROVED:
         keep_head(review.pull)
     by_pusher = review.pull.may_be_pushed_by(actor)
-    is_new = changed or review.by_pusher != by_pusher or rules.has_decided_since(review)
-    if decides and is_new:
+    is_same = not changed and review.by_pusher == by_pusher
+    if decides and not (is_same and _is_answered(review)):
         review.decided_at, review.by_pusher = timezone.now(), by_pusher
         changed = changed or ["status"]
     if review.status == ReviewStatus.DISMISSED and "status" in changed:
@@ -287,6 +343,16 @@ def _revise_review(
         note_uses(review.pull.repo_id, review.uuid, review.body, by=actor.pk)
         note_commits(review.pull.repo_id, review.body_html)
     return changed
+
+
+def _is_answered(review: Review) -> bool:
+    """Whether the review is its author's last decision, about the present target, and was made
+    since they were asked for it: the same decision would change nothing.
+    """
+    changed_at = review.pull.target_changed_at
+    is_void = changed_at is not None and review.decided_at < changed_at
+    is_last = not is_void and not rules.has_decided_since(review)
+    return is_last and not has_pending_request(review.pull, review.created_by_id)
 
 
 @transaction.atomic
