@@ -28,6 +28,7 @@ from apps.browse.views import (
 )
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, PingViewSet, TailViewSet
+from apps.pulls.comparison_views import PullComparisonViewSet
 from apps.pulls.views import (
     CrossRepoPullViewSet,
     PullCommitViewSet,
@@ -207,6 +208,7 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{repo}/pulls/<number:number>/versions", PullVersionViewSet)
     route(f"{repo}/pulls/<number:number>/commits", PullCommitViewSet)
     route(f"{repo}/pulls/<number:number>/files", PullFileViewSet)
+    route(f"{repo}/pulls/<number:number>/compare", PullComparisonViewSet)
     route_singleton(f"{repo}/pulls/<number:number>/diff", PullDiffViewSet)
     route_singleton(f"{repo}/pulls/<number:number>/patch", PullPatchViewSet)
 

@@ -27,7 +27,7 @@ from apps.accounts.sessions import SessionStore
 from apps.events.kinds import PingKind
 from apps.events.models import Event, Ping
 from apps.pulls.actions import set_auto_merge
-from apps.pulls.models import Pull
+from apps.pulls.models import Pull, PullVersion
 from apps.repos.models import Fork, Ref, Visibility
 from apps.site.actions import create_rate_limit
 from apps.teams.models import Team
@@ -252,6 +252,12 @@ class PermissionCase:
         """A commit outside all branches."""
         return code_of(self.repo).commit_with({b"README": b"Slow.\n", b"src/a": b""})
 
+    def versions(self) -> str:
+        """The first version of the pull, twice."""
+        head = self.commit()
+        PullVersion.objects.create(pull=self.of, version=1, head_sha=head, base_sha=None)
+        return "1...1"
+
     def path(self) -> str:
         """A folder or a file of that commit."""
         name = "src" if "/tree/" in self.cell.operation else "README"
@@ -314,6 +320,7 @@ FILL = {
     "delivery_uuid": PermissionCase.delivery,
     "review_uuid": PermissionCase.review,
     "version": lambda case: 1,
+    "versions": PermissionCase.versions,
     "sha": PermissionCase.commit,
     "path": PermissionCase.path,
     "basehead": lambda case: f"{case.commit()}...{case.commit()}",

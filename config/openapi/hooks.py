@@ -31,6 +31,7 @@ from apps.events.kinds import Kind, PingKind
 from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
 from apps.pulls.models import AutoMergeEnd, PullStatus, ReviewStatus
+from apps.pulls.serializers import PAIR_STATUSES
 from apps.repos.models import ForkStatus, Visibility
 from apps.repos.protection_rules import MISSING
 from apps.site.kinds import USER
@@ -51,6 +52,7 @@ NAMED: dict[str, Iterable[str]] = {
     "BotRole": BOT_ROLES,
     "CheckState": (*StatusState, MISSING),
     "CombinedState": COMBINED,
+    "CommitPairStatus": PAIR_STATUSES,
     "CommitStatusState": StatusState,
     "AutoMergeEnd": AutoMergeEnd,
     "CallerPermission": ("read", "write", "admin", "owner"),

@@ -38,6 +38,7 @@ EXAMPLES = {
     "{number}": "1",
     "{reply_number}": "1",
     "{version}": "1",
+    "{versions}": "1...1",
     "{id}": "1",
     "{sha}": "1" * 40,
     "{path}": "src/hello.txt",
