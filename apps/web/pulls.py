@@ -214,7 +214,12 @@ def conversation(
     since, until = times_of(thread, number, is_last=page["next"] is None)
     others = [{"at": review["created_at"], "review": review} for review in reviews]
     others += [
-        {"at": event.created_at, "event": event, "words": words_of_event(event)}
+        {
+            "at": event.created_at,
+            "event": event,
+            "words": words_of_event(event),
+            "compare": versions_before_and_after(event),
+        }
         for event in conversation_events(pull)
     ]
     begun: dt.datetime | None = None
@@ -238,6 +243,14 @@ def words_of_event(event: Event) -> str:
     reason = event.data.get("reason")
     words = words_of(event.kind)
     return f"{words}: {reason.replace('_', ' ')}" if reason else words
+
+
+def versions_before_and_after(event: Event) -> str:
+    """The versions before and after a push, for the address of their comparison; "" if it is no
+    push, or the first one.
+    """
+    number = event.data.get("version", 1) if event.kind == Kind.PULL_PUSHED else 1
+    return f"{number - 1}...{number}" if number > 1 else ""
 
 
 def conversation_events(pull: Pull) -> list[Event]:
@@ -352,7 +365,7 @@ def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
         **pull_header(access, pull, "files"),
         diff=difference and shown_difference(request, difference),
         since=since,
-        is_rebased=bool(version and since and since.merge_base_sha != version.merge_base_sha),
+        is_rebased=bool(version and since and versions.is_rebased(since, version)),
         versions=newest[1:],
     )
 
@@ -367,6 +380,7 @@ def pull_header(access: RepoAccess, pull: Pull, tab: str) -> dict[str, Any]:
         "pull": pull_record(pull, access),
         "pull_tab": tab,
         "open_count": open_count,
+        "last_version": pull.last_version,
         "is_author": access.principal.person_id == pull.thread.created_by_id,
     }
 
