@@ -27,6 +27,7 @@ from apps.accounts.sessions import SessionStore
 from apps.events.kinds import PingKind
 from apps.events.models import Event, Ping
 from apps.pulls.actions import set_auto_merge
+from apps.pulls.draft_reviews import DraftComment, DraftReview
 from apps.pulls.models import Pull, PullVersion
 from apps.repos.models import Fork, Ref, Visibility
 from apps.site.actions import create_rate_limit
@@ -234,7 +235,8 @@ class PermissionCase:
         return reply.number
 
     def pull(self) -> Pull:
-        reviewing = "{review_uuid}" in self.cell.operation
+        drafting = "/reviews/draft" in self.cell.operation
+        reviewing = "{review_uuid}" in self.cell.operation or drafting
         self.of = self.sample.pulls[self.repo.pk]
         if self.cell.operation.endswith("/comments"):
             PullVersion.objects.get_or_create(
@@ -250,7 +252,12 @@ class PermissionCase:
         elif self.cell.case == "own" and not reviewing:
             with while_allowed(self.repo, self.person):
                 self.of = self.make.pull(self.repo, by=self.person)
+        if drafting and self.cell.case:
+            self.draft = DraftReview.objects.create(pull=self.of, created_by=self.author)
         return self.of
+
+    def draft_comment(self) -> object:
+        return DraftComment.objects.create(draft=self.draft, kind="comment", body="Why?").uuid
 
     def commit(self) -> str:
         """A commit outside all branches."""
@@ -323,6 +330,7 @@ FILL = {
     "webhook_uuid": PermissionCase.webhook,
     "delivery_uuid": PermissionCase.delivery,
     "review_uuid": PermissionCase.review,
+    "comment_uuid": PermissionCase.draft_comment,
     "version": lambda case: 1,
     "versions": PermissionCase.versions,
     "sha": PermissionCase.commit,

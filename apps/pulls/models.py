@@ -25,6 +25,7 @@ from apps.core.search import holds
 from apps.core.statements import Parameter, Statement
 from apps.events.record import Keys, Target
 from apps.git.repo import DiffStat, pull_ref
+from apps.pulls import draft_reviews  # noqa: F401 - Django finds the models that this imports
 from apps.repos.models import BRANCHES, Ref, Repo
 from apps.teams.models import Member
 from apps.threads.models import Thread, ThreadStatus

@@ -202,8 +202,14 @@ AutoMergeData = record(
 )
 AutoMergeEndData = record("AutoMergeEndData", AutoMergeData, reason=word_of(AutoMergeEnd))
 ImportData = record("ImportData", source=CharField())
-ReviewData = record("ReviewData", status=word_of(ReviewStatus))
-ReviewChange = record("ReviewChange", ReviewData, changed=ListField(child=CharField()))
+ReviewData = record(
+    "ReviewData",
+    status=word_of(ReviewStatus),
+    reply_numbers=ListField(child=IntegerField(), required=False),
+)
+ReviewChange = record(
+    "ReviewChange", status=word_of(ReviewStatus), changed=ListField(child=CharField())
+)
 Moderation = record("Moderation", moderated=BooleanField(required=False))
 TokenName = record("TokenName", name=CharField())
 TokenExpiry = record("TokenExpiry", TokenName, expires_at=TimestampField())

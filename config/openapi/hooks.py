@@ -62,6 +62,7 @@ NAMED: dict[str, Iterable[str]] = {
     "ComparisonFormat": ("json", *TEXTS),
     "DeliveryStatus": DeliveryStatus,
     "DisabledReason": DisabledReason,
+    "DraftStatus": ("draft",),
     "EventKind": Kind,
     "FileStatus": STATUSES,
     "ForkStatus": ForkStatus,

@@ -6,6 +6,14 @@ Each action first checks the caller's access, and can raise the errors of
 
 from apps.pulls.actions.auto_merging import cancel_auto_merge, set_auto_merge
 from apps.pulls.actions.commenting import comment_on_line, create_comment
+from apps.pulls.actions.drafting import (
+    add_draft_comment,
+    delete_draft_comment,
+    discard_draft,
+    submit_draft,
+    update_draft,
+    update_draft_comment,
+)
 from apps.pulls.actions.merging import merge_pull
 from apps.pulls.actions.pulls import (
     create_pull,
@@ -16,14 +24,20 @@ from apps.pulls.actions.pulls import (
 )
 
 __all__ = [
+    "add_draft_comment",
     "cancel_auto_merge",
     "comment_on_line",
     "create_comment",
     "create_pull",
     "create_review",
+    "delete_draft_comment",
     "delete_review",
+    "discard_draft",
     "merge_pull",
     "set_auto_merge",
+    "submit_draft",
+    "update_draft",
+    "update_draft_comment",
     "update_pull",
     "update_review",
 ]
