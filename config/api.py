@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rest_framework.routers import Route, SimpleRouter
+from rest_framework.routers import DynamicRoute, Route, SimpleRouter
 
 from apps.accounts.views import (
     CheckUsernameViewSet,
@@ -29,6 +29,8 @@ from apps.browse.views import (
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, PingViewSet, TailViewSet
 from apps.pulls.comment_views import CommentViewSet
+from apps.pulls.comparison_views import PullComparisonViewSet
+from apps.pulls.draft_views import DraftCommentViewSet, DraftReviewViewSet
 from apps.pulls.reviewer_views import ReviewersViewSet
 from apps.pulls.views import (
     CrossRepoPullViewSet,
@@ -121,10 +123,16 @@ class SingletonRouter(PatchRouter):
     routes = [
         Route(
             url=r"^{prefix}{trailing_slash}$",
-            mapping={"get": "retrieve", "put": "update"},
+            mapping={"get": "retrieve", "put": "update", "delete": "destroy"},
             name="{basename}-detail",
             detail=True,
             initkwargs={"suffix": "Instance"},
+        ),
+        DynamicRoute(
+            url=r"^{prefix}/{url_path}{trailing_slash}$",
+            name="{basename}-{url_name}",
+            detail=True,
+            initkwargs={},
         ),
     ]
 
@@ -209,10 +217,13 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{repo}/pulls/<number:number>/reviews", ReviewViewSet)
     route(f"{repo}/pulls/<number:number>/comments", CommentViewSet)
     route_singleton(f"{repo}/pulls/<number:number>/reviewers", ReviewersViewSet)
+    route_singleton(f"{repo}/pulls/<number:number>/reviews/draft", DraftReviewViewSet)
+    route(f"{repo}/pulls/<number:number>/reviews/draft/comments", DraftCommentViewSet)
     route(f"{repo}/pulls/<number:number>/versions", PullVersionViewSet)
     route(f"{repo}/pulls/<number:number>/commits", PullCommitViewSet)
     route(f"{repo}/pulls/<number:number>/files", PullFileViewSet)
     route_singleton(f"{repo}/pulls/<number:number>/viewed", PullViewedViewSet)
+    route(f"{repo}/pulls/<number:number>/compare", PullComparisonViewSet)
     route_singleton(f"{repo}/pulls/<number:number>/diff", PullDiffViewSet)
     route_singleton(f"{repo}/pulls/<number:number>/patch", PullPatchViewSet)
 

@@ -27,6 +27,7 @@ from apps.accounts.sessions import SessionStore
 from apps.events.kinds import PingKind
 from apps.events.models import Event, Ping
 from apps.pulls.actions import set_auto_merge
+from apps.pulls.draft_reviews import DraftComment, DraftReview
 from apps.pulls.models import Pull, PullVersion, ReviewRequest
 from apps.repos.models import Fork, Ref, Visibility
 from apps.site.actions import create_rate_limit
@@ -238,7 +239,8 @@ class PermissionCase:
         return reply.number
 
     def pull(self) -> Pull:
-        reviewing = "{review_uuid}" in self.cell.operation
+        drafting = "/reviews/draft" in self.cell.operation
+        reviewing = "{review_uuid}" in self.cell.operation or drafting
         self.of = self.sample.pulls[self.repo.pk]
         if self.cell.operation.endswith("/comments"):
             PullVersion.objects.get_or_create(
@@ -273,6 +275,8 @@ class PermissionCase:
                 self.of = self.make.pull(self.repo, by=self.person)
         if self.cell.operation.endswith("/reviewers"):
             self.ask()
+        if drafting and self.cell.case:
+            self.draft = DraftReview.objects.create(pull=self.of, created_by=self.author)
         return self.of
 
     def ask(self) -> None:
@@ -285,9 +289,18 @@ class PermissionCase:
             pull=self.of, user=self.sample.people[self.asked], requested_by_id=author
         )
 
+    def draft_comment(self) -> object:
+        return DraftComment.objects.create(draft=self.draft, kind="comment", body="Why?").uuid
+
     def commit(self) -> str:
         """A commit outside all branches."""
         return code_of(self.repo).commit_with({b"README": b"Slow.\n", b"src/a": b""})
+
+    def versions(self) -> str:
+        """The first version of the pull, twice."""
+        head = self.commit()
+        PullVersion.objects.create(pull=self.of, version=1, head_sha=head, base_sha=None)
+        return "1...1"
 
     def path(self) -> str:
         """A folder or a file of that commit."""
@@ -350,7 +363,9 @@ FILL = {
     "webhook_uuid": PermissionCase.webhook,
     "delivery_uuid": PermissionCase.delivery,
     "review_uuid": PermissionCase.review,
+    "comment_uuid": PermissionCase.draft_comment,
     "version": lambda case: 1,
+    "versions": PermissionCase.versions,
     "sha": PermissionCase.commit,
     "path": PermissionCase.path,
     "basehead": lambda case: f"{case.commit()}...{case.commit()}",

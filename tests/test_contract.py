@@ -78,6 +78,11 @@ RECORDS = {
     "Comparison": "base_sha head_sha merge_base_sha:string|null ahead_by:integer "
     "behind_by:integer stats:object commits:array commits_truncated:boolean files:object "
     "files_truncated:boolean",
+    "Draft review": "uuid pull_number:integer status body comments:array created_at updated_at",
+    "Draft comment": "uuid kind body parent_reply_number:integer|null anchor:object|null "
+    "created_at updated_at",
+    "Pull comparison": "from:integer to:integer is_rebased:boolean commits:array "
+    "changed_files:integer files:object",
     "Blame": "commit_sha path from:integer to:integer total_lines:integer ranges:array",
     "Tree entry": "name path type mode sha size:integer|null",
     "Content": "path name type mode sha size:integer|null encoding:string|null "

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from inspect import signature
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.http import QueryDict
@@ -165,6 +166,10 @@ class Call:
     def review(self) -> Review:
         return Review.objects.get(pull=self.pull, uuid=self.keys["review_uuid"])
 
+    @property
+    def comment_uuid(self) -> UUID:
+        return UUID(self.keys["comment_uuid"])
+
 
 def create_invite(*, principal: Principal, **fields: Any) -> object:
     tomorrow = timezone.now() + dt.timedelta(days=1)
@@ -207,6 +212,8 @@ THREAD = f"{REPO}/threads/{{number}}"
 REPLY = f"{THREAD}/replies/{{reply_number}}"
 PULL = f"{REPO}/pulls/{{number}}"
 REVIEW = f"{PULL}/reviews/{{review_uuid}}"
+DRAFT = f"{PULL}/reviews/draft"
+DRAFT_COMMENT = f"{DRAFT}/comments/{{comment_uuid}}"
 WEBHOOKS = (f"{REPO}/webhooks", "/teams/{team_slug}/webhooks", "/webhooks")
 WEBHOOK = "{webhook_uuid}"
 
@@ -273,6 +280,12 @@ ACTIONS: dict[str, Callable[..., object]] = {
     f"POST {PULL}/reviews": pulls.create_review,
     f"PUT {REVIEW}": pulls.update_review,
     f"DELETE {REVIEW}": pulls.delete_review,
+    f"PUT {DRAFT}": pulls.update_draft,
+    f"DELETE {DRAFT}": pulls.discard_draft,
+    f"POST {DRAFT}/submit": pulls.submit_draft,
+    f"POST {DRAFT}/comments": pulls.add_draft_comment,
+    f"PUT {DRAFT_COMMENT}": pulls.update_draft_comment,
+    f"DELETE {DRAFT_COMMENT}": pulls.delete_draft_comment,
     "PUT /pings/{uuid}/read": pings.read_ping,
     "PUT /pings/read-all": pings.read_all_pings,
     "PUT /site-settings": site.update_site_settings,

@@ -385,6 +385,7 @@ EXCEPTIONS = {
     "forks/user/{fork_username}": "get_{owner}_repo_fork_of_user",
     "forks/team/{fork_team_slug}": "get_{owner}_repo_fork_of_team",
     "tree/{path}": "list_{owner}_directory",
+    "reviews/draft/submit": "create_{owner}_pull_review_from_draft",
 }
 """By the end of the path; `{owner}` is `team` or `user`."""
 

@@ -39,6 +39,7 @@ CODES: dict[str, tuple[int, str]] = {
     "branch_protected": (409, "The branch is protected and changes only by merging."),
     "changes_requested": (409, "A reviewer has requested changes, and the target is protected."),
     "default_branch": (409, "The default branch cannot be deleted."),
+    "draft_limit": (409, "The draft has 100 comments."),
     "fast_forward_impossible": (409, "The target has commits of its own."),
     "fork_exists": (409, "This owner has a fork already, or one is being made."),
     "head_changed": (409, "The head is not the one that was expected."),

@@ -69,6 +69,7 @@ LIMITS: Final[dict[str, Limits]] = {
     "merge-base": Limits(),
     "merge-tree": Limits(deadline=20, memory=512 * _MIB),
     "pack-refs": Limits(deadline=60),
+    "range-diff": Limits(output=2 * _MIB, processor=10),
     "rev-list": Limits(),
     "symbolic-ref": Limits(deadline=5),
     "unpack-objects": Limits(memory=512 * _MIB),

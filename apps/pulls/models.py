@@ -25,6 +25,12 @@ from apps.core.search import holds
 from apps.core.statements import Parameter, Statement
 from apps.events.record import Keys, Target
 from apps.git.repo import DiffStat, pull_ref
+from apps.pulls.draft_reviews import DraftComment as DraftComment
+from apps.pulls.draft_reviews import DraftReview as DraftReview
+from apps.pulls.pull_versions import IS_DUE as IS_DUE
+from apps.pulls.pull_versions import SHA_MAX as SHA_MAX
+from apps.pulls.pull_versions import PullVersion as PullVersion
+from apps.pulls.pull_versions import VersionContents as VersionContents
 from apps.pulls.seen import SeenVersion as SeenVersion
 from apps.pulls.seen import ViewedFile as ViewedFile
 from apps.repos.models import BRANCHES, Ref, Repo
@@ -32,7 +38,6 @@ from apps.teams.models import Member
 from apps.threads.models import Thread, ThreadStatus
 
 REF_MAX = 255
-SHA_MAX = 40
 STATISTICS = ("commit_count", "additions", "deletions", "changed_files")
 """The columns of a `DiffStat`."""
 AUTO_MERGE_COLUMNS = (
@@ -520,84 +525,3 @@ class ReviewRequest(models.Model):
 
     def __str__(self) -> str:
         return f"request to {self.user_id} for a review of pull {self.pull_id}"
-
-
-IS_DUE = Q(due_at__isnull=False)
-
-
-class PullVersion(models.Model):
-    """A head that a pull has or had. A ref of its own keeps its commits (`apps/pulls/heads.py`).
-
-    A move of the base creates and changes none: the pull proposed the commits since the merge base.
-    """
-
-    pull = models.ForeignKey(
-        Pull, on_delete=models.CASCADE, related_name="versions", db_index=False
-    )
-    version = models.BigIntegerField()
-    """The number, from 1 without gaps."""
-    head_sha = models.CharField(max_length=SHA_MAX)
-    base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no target yet
-    """The tip of the target when the version was pushed, or when the target was created."""
-    merge_base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: none
-    """Null if there is no common history, or while the contents are not known (`is_known`)."""
-    pushed_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
-    )
-    created_at = models.DateTimeField(default=timezone.now)
-    is_forced = models.BooleanField(null=True)
-    """Whether it lacks commits of the previous version; null if git could not tell."""
-    commit_count = models.BigIntegerField(null=True)
-    additions = models.BigIntegerField(null=True)
-    deletions = models.BigIntegerField(null=True)
-    changed_files = models.BigIntegerField(null=True)
-    """These four numbers are null while the contents are not known."""
-    due_at = models.DateTimeField(null=True)
-    """When the worker creates its missing ref or reads its contents; null if it is complete."""
-    tries = models.PositiveSmallIntegerField(default=0)
-    """How often git could not tell its contents."""
-    changes_due_at = models.DateTimeField(null=True)
-    """When the worker caches its changes for their first reader; while a worker does, the end of
-    its lease. Null if that is done, or the contents are not known."""
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["pull", "version"], name="version_number_in_pull"),
-        ]
-        indexes = [
-            models.Index(fields=["due_at"], name="version_due", condition=IS_DUE),
-            models.Index(
-                fields=["changes_due_at"],
-                name="version_changes_due",
-                condition=Q(changes_due_at__isnull=False),
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"version {self.version} of pull {self.pull_id}"
-
-    @property
-    def is_known(self) -> bool:
-        """Whether its contents are stored."""
-        return self.commit_count is not None
-
-
-class VersionContents(models.Model):
-    """The commits and changed files of a version, which lists of versions do not need.
-
-    Packed by `apps/browse/cache.py`. Long lists are truncated; the version's numbers count all.
-    """
-
-    version = models.OneToOneField(
-        PullVersion, on_delete=models.CASCADE, primary_key=True, related_name="contents"
-    )
-    commits = models.BinaryField()
-    """The commits, oldest first."""
-    files = models.BinaryField()
-    """The changed files, in git's order."""
-
-    class Meta:
-        verbose_name_plural = "contents of versions"
-
-    def __str__(self) -> str:
-        return f"contents of {self.version_id}"

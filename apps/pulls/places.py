@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -110,9 +111,39 @@ def snippet_of(lines: list[bytes], place: LinePlace) -> list[str]:
 
 
 def new_anchor(pull: Pull, checked: CheckedPlace, person_id: int) -> Anchor:
-    """The anchor of a comment that this person writes, without its reply. If the place is of an
+    """The anchor of a comment that this person writes, without its reply; see `new_anchors`."""
+    [anchor] = new_anchors(pull, [checked], person_id)
+    return anchor
+
+
+def new_anchors(pull: Pull, places: Sequence[CheckedPlace], person_id: int) -> list[Anchor]:
+    """The anchors of comments that this person writes, without their replies. If a place is of an
     earlier version, git looks for its lines now; if it has no time, the worker does.
     """
+    anchors = [anchor_of(checked) for checked in places]
+    heads = heads_of(pull) if anchors else None
+    if heads is None:
+        return anchors
+    git, facts = pull.repo.git, GitFacts()
+    search = Search(git, facts, files=len(anchors))
+    search.add(anchors, heads)
+    if search.groups:
+        with suppress(GitError, Unavailable), heavy_slots.slot(f"{PERSON}{person_id}"):
+            search.run(PUSH_SECONDS)
+    for anchor in anchors:
+        target = heads.of(anchor.side)
+        if target is None or target == anchor.commit_sha:
+            continue
+        outcome = outcome_at(git, anchor, target, facts)
+        if outcome is None:
+            anchor.due_at = timezone.now()
+        else:
+            anchor.set_outcome(target, outcome)
+    return anchors
+
+
+def anchor_of(checked: CheckedPlace) -> Anchor:
+    """The anchor of a comment, as if its commit were the current head."""
     place = checked.place
     anchor = Anchor(
         commit_sha=place.commit_sha,
@@ -124,18 +155,4 @@ def new_anchor(pull: Pull, checked: CheckedPlace, person_id: int) -> Anchor:
         snippet=checked.snippet,
     )
     anchor.set_outcome(place.commit_sha, anchor.lines)
-    heads = heads_of(pull)
-    target = heads and heads.of(place.side)
-    if heads is None or target is None or target == place.commit_sha:
-        return anchor
-    git, facts = pull.repo.git, GitFacts()
-    search = Search(git, facts, files=1)
-    search.add([anchor], heads)
-    with suppress(GitError, Unavailable), heavy_slots.slot(f"{PERSON}{person_id}"):
-        search.run(PUSH_SECONDS)
-    outcome = outcome_at(git, anchor, target, facts)
-    if outcome is None:
-        anchor.due_at = timezone.now()
-    else:
-        anchor.set_outcome(target, outcome)
     return anchor

@@ -10,7 +10,7 @@ from rest_framework import serializers
 
 from apps.accounts.principal import Principal
 from apps.browse.names import PATH_MAX, path_fields
-from apps.browse.serializers import CommitRecord, FileRecord
+from apps.browse.serializers import CommitRecord, FilePageRecord, FileRecord
 from apps.core.access import Level, Permission
 from apps.core.serializers import (
     NameField,
@@ -26,6 +26,7 @@ from apps.core.serializers import (
 from apps.core.slugs import PREFIX
 from apps.core.statements import values_of
 from apps.git.merge import Strategy
+from apps.git.range_diff import CommitPair
 from apps.git.refs import MOST_BYTES
 from apps.pulls import rules
 from apps.pulls.actions.branches import SourceDeletion
@@ -56,6 +57,7 @@ from apps.threads.serializers import Html
 
 TITLE_MAX = 255
 BODY_MAX = 65_536
+PAIR_STATUSES = ["equal", "changed", "added", "removed"]
 COMMENT_KINDS = ["comment", "suggestion", "question", "task"]
 LINE_MAX = 2**31 - 1
 COMMENT_MAX = 2**31 - 1
@@ -311,6 +313,36 @@ class PullFileRecord(FileRecord):
     """A changed file of a pull. A class of its own, because its page has more properties."""
 
 
+class SeriesCommitRecord(RecordSerializer):
+    """A commit of a version, in a comparison of versions."""
+
+    sha = serializers.CharField()
+    subject = serializers.CharField(allow_blank=True)
+    position = serializers.IntegerField()
+
+
+class CommitPairRecord(RecordSerializer):
+    """A commit of one version and the similar commit of another."""
+
+    status = serializers.ChoiceField(PAIR_STATUSES)
+    old = SeriesCommitRecord(allow_null=True)
+    new = SeriesCommitRecord(allow_null=True)
+    diff = serializers.CharField(allow_null=True)
+
+
+class PullComparisonRecord(RecordSerializer):
+    """Two versions of a pull. `from` is a keyword of Python, so it is added in `get_fields`."""
+
+    to = serializers.IntegerField()
+    is_rebased = serializers.BooleanField()
+    commits = CommitPairRecord(many=True)
+    changed_files = serializers.IntegerField()
+    files = FilePageRecord()
+
+    def get_fields(self) -> dict[str, Any]:
+        return {"from": serializers.IntegerField(), **super().get_fields()}
+
+
 class ReviewRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     pull_number = serializers.IntegerField()
@@ -472,6 +504,13 @@ def merge_record(
         "source_branch_deletion": outcome if deletion else None,
         "pull": record,
     }
+
+
+def commit_pair_record(pair: CommitPair) -> dict[str, Any]:
+    """The record of a pair of commits. U+FFFD replaces bytes of the diff that are not UTF-8."""
+    diff = None if pair.diff is None else pair.diff.decode("utf-8", "replace")
+    sides = {"old": pair.old and asdict(pair.old), "new": pair.new and asdict(pair.new)}
+    return {"status": pair.status, **sides, "diff": diff}
 
 
 def review_record(review: Review, eligibility: Eligibility | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ reads under it while git works.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from apps.browse.cache import (
     Patches,
     cached,
     cached_patches,
+    decode_bytes,
     decode_commit,
     decode_file,
     pack,
@@ -38,6 +40,7 @@ from apps.git.cache import GitFacts
 from apps.git.diff import FileChange, changes, patches
 from apps.git.exports import write_diff, write_patches
 from apps.git.log import Commit, log
+from apps.git.range_diff import CommitPair, Series, SeriesCommit, range_diff
 from apps.git.repo import EMPTY_TREE, DiffStat, GitRepo, pull_ref
 from apps.git.run import GitError, GitTimeout, GitTooLarge
 from apps.pulls.models import STATISTICS, Pull, PullVersion, VersionContents, set_statistics
@@ -46,6 +49,8 @@ from apps.repos.pushes import distance_of
 from apps.repos.rules import RefMove
 from apps.threads.anchors import Anchor, Side
 
+VERSIONS = re.compile(r"([1-9][0-9]{0,8})\.\.\.([1-9][0-9]{0,8})", re.ASCII)
+"""Two versions in an address."""
 COMMITS_MOST = 1000
 """Most commits that are listed of a version; the newest are kept."""
 REF_WAIT = dt.timedelta(minutes=1)
@@ -215,14 +220,27 @@ def get_version(pull: Pull, number: int | None, *, with_files: bool = False) -> 
     """
     if number is None and not pull.last_version:
         return None
+    return numbered_version(pull, number or pull.last_version, with_files=with_files)
+
+
+def numbered_version(pull: Pull, number: int, *, with_files: bool = False) -> PullVersion:
+    """The version of this number; 404."""
     rows = PullVersion.objects.all()
     if with_files:
         rows = rows.select_related("contents").defer("contents__commits")
     version: PullVersion = get_or_missing(
-        rows.filter(pull=pull), "version", "this pull", version=number or pull.last_version
+        rows.filter(pull=pull), "version", "this pull", version=number
     )
     version.pull = pull
     return version
+
+
+def get_versions(pull: Pull, text: str) -> tuple[PullVersion, PullVersion]:
+    """The two versions that a text such as `1...3` names; 404."""
+    if not (numbers := VERSIONS.fullmatch(text)):
+        detail = f"{quoted(text)} names no two versions. Write their numbers, such as 1...3."
+        raise NotFound("not_found", detail)
+    return numbered_version(pull, int(numbers[1])), numbered_version(pull, int(numbers[2]))
 
 
 @dataclass(frozen=True)
@@ -313,6 +331,47 @@ def files_between(old: PullVersion, new: PullVersion, throttle_key: str) -> List
     except GitTooLarge:
         raise too_expensive() from None
     return Listing(repo, *heads, [*map(decode_file, answer["files"])], answer["total"])
+
+
+def is_rebased(old: PullVersion, new: PullVersion) -> bool:
+    """Whether the two begin at different commits of the target."""
+    return old.merge_base_sha != new.merge_base_sha
+
+
+def commit_pairs(old: PullVersion, new: PullVersion, throttle_key: str) -> list[CommitPair]:
+    """The commits of two versions in pairs, by `git range-diff`; 404 if a head is gone. 422
+    `too_expensive` if it takes git too long, or has too many commits or bytes.
+    """
+    for version in (old, new):
+        if version.base_sha and not version.is_known:  # its merge base is not known either
+            _read_now(version, throttle_key)
+    repo, both = new.pull.repo, (_series(old), _series(new))
+
+    def ask() -> list[CommitPair] | None:
+        with heavy_slots.slot(throttle_key):
+            find_commits(repo.git, old.head_sha, new.head_sha)  # see `files_between`
+            try:
+                return range_diff(repo.git, *both)
+            except GitTooLarge:  # cached, so that the next request starts no git
+                return None
+
+    ends = [(series.base, series.head) for series in both]
+    answer = cached(repo, ("range-diff", *ends), ask)
+    if answer is None:
+        raise too_expensive()
+    return [_decode_pair(fields) for fields in answer]
+
+
+def _series(version: PullVersion) -> Series:
+    """The commits since the merge base: git has it while it has the head, unlike the base, which
+    may be gone after a forced push to the target.
+    """
+    return Series(version.merge_base_sha or version.base_sha, version.head_sha)
+
+
+def _decode_pair(fields: dict[str, Any]) -> CommitPair:
+    old, new = (fields[side] and SeriesCommit(**fields[side]) for side in ("old", "new"))
+    return CommitPair(fields["status"], old, new, decode_bytes(fields["diff"]))
 
 
 def patches_of(

@@ -494,7 +494,7 @@ class PullFileViewSet(ContentsViewSet):
             version,
             changed_files=listing.total,
             files_truncated=len(listing.files) < listing.total,
-            is_rebased=old.merge_base_sha != version.merge_base_sha if old and version else None,
+            is_rebased=versions.is_rebased(old, version) if old and version else None,
         )
         if not self.validated_query["patch"]:
             return self.get_paginated_response([file_record(file) for file in page])

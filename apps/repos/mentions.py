@@ -6,7 +6,7 @@ made them, before any lock, because parsing is slow.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from django.db.models import OuterRef, Q, Subquery
@@ -46,7 +46,14 @@ def names_in(html: str) -> frozenset[str]:
 
 def pings_of_text(repo: Repo, html: str, *, answered: Collection[int] = ()) -> list[Pinged]:
     """The pings of a new text: of mentioned people, and of those it answers, by id; one query."""
-    names = names_in(html)
+    return pings_of_texts(repo, [html], answered=answered)
+
+
+def pings_of_texts(
+    repo: Repo, texts: Iterable[str], *, answered: Collection[int] = ()
+) -> list[Pinged]:
+    """The pings of new texts that have one event; see `pings_of_text`."""
+    names = frozenset[str]().union(*map(names_in, texts))
     people = readers(repo, names=names, ids=answered)
     mentioned = [(person, PingKind.MENTION) for person in people if person.username_key in names]
     replies = [(person, PingKind.REPLY) for person in people if person.pk in answered]

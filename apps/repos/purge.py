@@ -82,7 +82,8 @@ def purge_user(user: User) -> None:
     """
     purge_repos(user.repos.all())
     remove_rows(Event.objects.filter(private_to=user.pk))
-    for rows in (user.tokens, user.sessions, user.memberships, user.pings, user.forks):
+    own_rows = (user.tokens, user.sessions, user.memberships, user.pings, user.forks)
+    for rows in (*own_rows, user.draft_reviews):
         remove_rows(rows.all())
     PingMail.objects.filter(user=user).delete()
     RateLimit.objects.filter(scope__iexact=f"user:{user.username}").delete()

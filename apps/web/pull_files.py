@@ -20,12 +20,9 @@ from apps.web.decorators import POST, repo_page
 from apps.web.diffs import Difference, Reader, shown_difference
 from apps.web.file_tree import file_tree
 from apps.web.frame import render_repo_page
-from apps.web.pulls import difference_of, pull_header
+from apps.web.pulls import MOST_VERSIONS, difference_of, pull_header
 from apps.web.responses import PageRequest, redirect_to
 from apps.web.templatetags.anchors import anchor_of
-
-MOST_VERSIONS = 50
-"""Versions in the menu, the newest."""
 
 
 @repo_page()

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.http import HttpResponse
 
@@ -22,9 +22,7 @@ from apps.pulls import actions, versions
 from apps.pulls.approval import (
     Approval,
     Eligibility,
-    MergeReadiness,
     approval_by,
-    names_approvers,
     readiness_of,
 )
 from apps.pulls.filters import PullFilterSet
@@ -32,10 +30,9 @@ from apps.pulls.models import PULL_ROW, Pull, PullStatus, PullVersion, Review
 from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
 from apps.pulls.review_requests import list_requests, may_ask
 from apps.pulls.reviewer_suggestions import Suggestion, suggestions
-from apps.pulls.serializers import TITLE_MAX, pull_protection_record, pull_records, review_record
+from apps.pulls.serializers import TITLE_MAX, pull_records, review_record
 from apps.repos.access import RepoAccess, access_to
 from apps.repos.models import Protection
-from apps.repos.protection_rules import RULES
 from apps.repos.queries import newest_branches
 from apps.threads.models import Reply, Thread
 from apps.threads.queries import begun_at
@@ -63,6 +60,7 @@ from apps.web.diffs import Difference, shown_difference
 from apps.web.forms import PageForm
 from apps.web.frame import render_repo_page, repo_context
 from apps.web.responses import PageRequest, page_number, page_of, redirect_to
+from apps.web.verdicts import verdict_of
 
 CONVERSATION_KINDS = [
     *(Kind.PULL_PUSHED, Kind.PULL_DRAFTED, Kind.PULL_READIED, Kind.PULL_CLOSED),
@@ -81,6 +79,8 @@ MOST_EVENTS = 200
 MOST_REVIEWS = 200
 EVER = dt.datetime.min.replace(tzinfo=dt.UTC)
 NEVER = dt.datetime.max.replace(tzinfo=dt.UTC)
+MOST_VERSIONS = 50
+"""Versions in menus, the newest."""
 MOST_BRANCHES = 100
 """Branches in the suggestions of a form."""
 INLINE_FILES, INLINE_ROWS = 20, 400
@@ -244,7 +244,12 @@ def conversation(
     since, until = times_of(thread, number, is_last=page["next"] is None)
     others = [{"at": review["created_at"], "review": review} for review in reviews]
     others += [
-        {"at": event.created_at, "event": event, "words": words_of_event(event)}
+        {
+            "at": event.created_at,
+            "event": event,
+            "words": words_of_event(event),
+            "compare": versions_before_and_after(event),
+        }
         for event in conversation_events(pull)
     ]
     begun: dt.datetime | None = None
@@ -272,6 +277,14 @@ def words_of_event(event: Event) -> str:
     reason = event.data.get("reason")
     words = words_of(event.kind)
     return f"{words}: {reason.replace('_', ' ')}" if reason else words
+
+
+def versions_before_and_after(event: Event) -> str:
+    """The versions before and after a push, for the address of their comparison; "" if it is no
+    push, or the first one.
+    """
+    number = event.data.get("version", 1) if event.kind == Kind.PULL_PUSHED else 1
+    return f"{number - 1}...{number}" if number > 1 else ""
 
 
 def conversation_events(pull: Pull) -> list[Event]:
@@ -450,6 +463,7 @@ def pull_header(access: RepoAccess, pull: Pull, tab: str) -> dict[str, Any]:
         "pull": pull_record(pull, access),
         "pull_tab": tab,
         "open_count": open_count,
+        "last_version": pull.last_version,
         "is_author": access.principal.person_id == pull.thread.created_by_id,
     }
 
@@ -496,99 +510,3 @@ def verdict(request: PageRequest, access: RepoAccess, number: int) -> HttpRespon
         **verdict_context(pull, access),
         **forms_of(request, pull),
     )
-
-
-class Condition(NamedTuple):
-    """A condition of a merge: the codes of the blockers (`apps/pulls/rules.py`) that it covers, its
-    text when it is met, and its remedy when it is not.
-    """
-
-    codes: tuple[str, ...]
-    met: str
-    remedy: str
-
-
-CONDITIONS = (
-    Condition(
-        ("pull_closed", "pull_is_draft"),
-        "Open and not a draft",
-        "Its author, or anybody with write access, can change this.",
-    ),
-    Condition(
-        ("branch_missing",),
-        "Both branches exist",
-        "Anybody with write access can push the branch again.",
-    ),
-    Condition(
-        ("nothing_to_merge",),
-        "Has changes to merge",
-        "Push a commit that the target does not have, or close the pull.",
-    ),
-    Condition(
-        ("merge_conflict",),
-        "No conflict with the target",
-        "Merge the target into the branch, resolve the conflicts, and push.",
-    ),
-    *(Condition((rule.code,), rule.met, rule.remedy) for rule in RULES),
-)
-
-
-ENDING = {"pull_closed", "pull_already_merged", "branch_missing", "nothing_to_merge"}
-ENDING |= {"merge_conflict"}
-"""The codes of blockers that keep a pull from becoming ready by itself."""
-
-
-def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
-    """The context of `_verdict.html`: each condition, met or not, and the record of the API."""
-    record = pull_protection_record(readiness, access)
-    blockers = {blocker.code: blocker for blocker in readiness.blockers}
-    rows = []
-    for condition in CONDITIONS:
-        is_statuses = "statuses_required" in condition.codes
-        if is_statuses and not record["checks"]:
-            continue
-        unmet = [blockers[code] for code in condition.codes if code in blockers]
-        row = {
-            "is_met": not unmet,
-            "text": " ".join(blocker.text for blocker in unmet) or met_text(condition, record),
-            "remedy": condition.remedy if unmet else "",
-            "paths": [path for blocker in unmet for path in blocker.conflict_paths or ()],
-            "is_approval": "approval_required" in condition.codes,
-            "is_statuses": is_statuses,
-        }
-        rows.append(row)
-    return {
-        "conditions": rows,
-        "reporters": sorted(reporters_of(readiness.approval)),
-        "writers_can_approve": writers_can_approve(readiness.approval),
-        "open_count": sum(not row["is_met"] for row in rows),
-        "can_wait": bool(blockers) and not blockers.keys() & ENDING,
-        "record": record,
-    }
-
-
-def reporters_of(approval: Approval) -> set[str]:
-    """The people whose statuses count; none if a protection accepts those of all writers."""
-    requiring = [row for row in approval.protections if row.required_statuses]
-    if not all(row.status_reporters for row in requiring):
-        return set()
-    return {name for row in requiring for name in row.status_reporters}
-
-
-def writers_can_approve(approval: Approval) -> bool:
-    """Whether a protection that lacks approvals accepts them from everybody with write access."""
-    lacking = filter(approval.missing, approval.protections)
-    return not all(map(names_approvers, lacking))
-
-
-def met_text(condition: Condition, record: dict[str, Any]) -> str:
-    if "approval_required" in condition.codes and not record["is_protected"]:
-        return f"No protection on {record['target_branch']}: no approval is required"
-    if "approval_required" in condition.codes:
-        return f"{record['approval_count']} of {record['required_approvals']} approvals"
-    if "changes_requested" in condition.codes and record["changes_requested_by"]:
-        people = ", ".join(record["changes_requested_by"])
-        return (
-            f"Changes are requested by {people}; this does not block a merge without a protection"
-        )
-    return condition.met

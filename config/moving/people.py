@@ -18,6 +18,8 @@ from apps.core.access import Level
 from apps.events.models import Event
 from apps.events.queries import list_pings, ping_row, ping_values
 from apps.events.serializers import event_records, ping_records
+from apps.pulls.draft_reviews import DraftReview
+from apps.pulls.draft_serializers import draft_record
 from apps.pulls.models import PULL_ROW, Pull, Review
 from apps.pulls.serializers import pull_records, review_record
 from apps.repos.models import Repo, RepoPath
@@ -43,8 +45,8 @@ from config.moving.exporting import BATCH, Records, in_batches
 def write_person(principal: Principal, base: str, file: IO[bytes]) -> int:
     """Write a line `{"type": …, "record": …}` for each record; return the number of lines.
 
-    Lines of replies, versions, reviews and uploads also have `repo_path`. `base`: scheme and host
-    of addresses. `OSError`. Each type takes one query, and one or two more for 500 rows.
+    Lines of replies, versions, reviews, drafts and uploads also have `repo_path`. `base`: scheme
+    and host of addresses. `OSError`. Each type takes one query, and one or two more for 500 rows.
     """
     count = 0
     for kind, records in PersonExport(principal, base).types().items():
@@ -73,6 +75,7 @@ class PersonExport:
             "reply_version": self.reply_versions,
             "pull": self.pulls,
             "review": self.reviews,
+            "draft_review": self.draft_reviews,
             "upload": self.uploads,
             "ping": self.pings,
             "event": self.events,
@@ -154,6 +157,14 @@ class PersonExport:
         rows = rows.select_related("created_by", "dismissed_by", *owners).defer("body_html")
         for review in rows.order_by("pk").iterator(BATCH):
             yield {"repo_path": review.pull.repo.path, "record": review_record(review, None)}
+
+    def draft_reviews(self) -> Records:
+        """The reviews that the person has not sent, with their comments."""
+        rows = DraftReview.objects.filter(self.readable("pull__repo"), created_by=self.user)
+        owners = ("pull__repo__owner_team", "pull__repo__owner_user")
+        rows = rows.select_related("pull", *owners).defer("body_html")
+        for draft in rows.prefetch_related("comments").order_by("pk").iterator(BATCH):
+            yield {"repo_path": draft.pull.repo.path, "record": draft_record(draft)}
 
     def uploads(self) -> Records:
         rows = Upload.objects.filter(self.readable("repo"), created_by=self.user, deleted_at=None)

@@ -202,7 +202,11 @@ AutoMergeData = record(
 )
 AutoMergeEndData = record("AutoMergeEndData", AutoMergeData, reason=word_of(AutoMergeEnd))
 ImportData = record("ImportData", source=CharField())
-ReviewData = record("ReviewData", status=word_of(ReviewStatus))
+ReviewData = record(
+    "ReviewData",
+    status=word_of(ReviewStatus),
+    reply_numbers=ListField(child=IntegerField(), required=False),
+)
 ReviewRequestData = record("ReviewRequestData", username=CharField())
 TargetChange = record(
     "TargetChange",
@@ -212,7 +216,9 @@ TargetChange = record(
     source_branch=CharField(),
     target_branch=CharField(),
 )
-ReviewChange = record("ReviewChange", ReviewData, changed=ListField(child=CharField()))
+ReviewChange = record(
+    "ReviewChange", status=word_of(ReviewStatus), changed=ListField(child=CharField())
+)
 Moderation = record("Moderation", moderated=BooleanField(required=False))
 TokenName = record("TokenName", name=CharField())
 TokenExpiry = record("TokenExpiry", TokenName, expires_at=TimestampField())

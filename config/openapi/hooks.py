@@ -33,7 +33,7 @@ from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
 from apps.pulls.models import AutoMergeEnd, PullStatus, ReviewStatus
 from apps.pulls.review_requests import FULFILLING, PENDING
-from apps.pulls.serializers import COMMENT_KINDS
+from apps.pulls.serializers import COMMENT_KINDS, PAIR_STATUSES
 from apps.repos.models import ForkStatus, Visibility
 from apps.repos.protection_rules import MISSING
 from apps.site.kinds import USER
@@ -55,6 +55,7 @@ NAMED: dict[str, Iterable[str]] = {
     "BotRole": BOT_ROLES,
     "CheckState": (*StatusState, MISSING),
     "CombinedState": COMBINED,
+    "CommitPairStatus": PAIR_STATUSES,
     "CommentKind": COMMENT_KINDS,
     "CommitStatusState": StatusState,
     "AutoMergeEnd": AutoMergeEnd,
@@ -62,6 +63,7 @@ NAMED: dict[str, Iterable[str]] = {
     "ComparisonFormat": ("json", *TEXTS),
     "DeliveryStatus": DeliveryStatus,
     "DisabledReason": DisabledReason,
+    "DraftStatus": ("draft",),
     "EventKind": Kind,
     "FileStatus": STATUSES,
     "ForkStatus": ForkStatus,

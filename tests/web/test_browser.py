@@ -84,6 +84,9 @@ push(repo, "refs/heads/main", first, by=ada)
 push(repo, {BRANCH!r}, last, by=ada)
 push(repo, {BRANCH!r}.replace("heads", "tags"), last, by=ada)
 create_pull(access=access, source_branch={BRANCH!r}[11:], target_branch="main", **hostile)
+files[b"hidden.txt"] += b"# " + b"W" * 300 + "\u202e\\n".encode()
+amended = code.commit_with(files, first, message={HOSTILE!r} + "\\n\\nAnother text.")
+push(repo, {BRANCH!r}, amended, by=ada)
 other = access_to(Principal(people[1]), repo)
 create_reply(access=other, thread=thread, kind="comment", body="@Ada0")
 create_pull(access=other, source_branch="c" * 255, target_branch="main", **hostile)
@@ -128,6 +131,7 @@ FOR_ALL += [f"{REPO}/files/app.py?ref={quote(BRANCH)}", f"{REPO}/commits", f"{RE
 FOR_ALL += [f"{REPO}/commits/{{commit}}", f"{REPO}/commits/{{commit}}?view=split"]
 FOR_ALL += [f"{REPO}/compare", f"{REPO}/compare?head={quote(BRANCH)}", f"{REPO}/pulls/3"]
 FOR_ALL += [f"{REPO}/pulls/3/commits", f"{REPO}/pulls/3/files", f"{REPO}/tags"]
+FOR_ALL += [f"{REPO}/pulls/2/compare", f"{REPO}/pulls/3/compare/1...2"]
 FOR_ADA = [f"{REPO}/threads/new", f"{REPO}/threads/1/edit", f"{REPO}/threads/1/delete", "/teams"]
 FOR_ADA += [f"{REPO}/threads/1/replies/9/{act}" for act in ("reply", "edit", "delete")]
 FOR_ADA += [f"{REPO}/pulls/new", f"{REPO}/pulls/2/edit", f"/teams/{'t' * 64}"]

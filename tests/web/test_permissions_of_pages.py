@@ -134,6 +134,7 @@ PAGES: dict[str, Page] = {
     f"GET {REPO}/compare/{{basehead}}": read(f"{IN_REPO}/compare"),
     f"GET {PULL}/commits": read(f"{OF_PULL}/commits"),
     f"GET {PULL}/files": read(f"{OF_PULL}/files"),
+    f"GET {PULL}/compare/{{versions}}": read(f"{OF_PULL}/compare/{{versions}}"),
     f"GET {REPO}/threads": read(f"{IN_REPO}/threads"),
     f"POST {REPO}/threads": Page(f"{IN_REPO}/threads/new", TEXTS),
     f"GET {THREAD}": read(OF_THREAD),

@@ -11,6 +11,14 @@ from apps.pulls.actions.branches import (
     update_branch,
 )
 from apps.pulls.actions.commenting import comment_on_line, create_comment
+from apps.pulls.actions.drafting import (
+    add_draft_comment,
+    delete_draft_comment,
+    discard_draft,
+    submit_draft,
+    update_draft,
+    update_draft_comment,
+)
 from apps.pulls.actions.merging import merge_pull
 from apps.pulls.actions.pulls import (
     create_pull,
@@ -24,6 +32,7 @@ from apps.pulls.actions.suggesting import apply_suggestions
 from apps.pulls.actions.viewing import see_version, set_viewed
 
 __all__ = [
+    "add_draft_comment",
     "apply_suggestions",
     "cancel_auto_merge",
     "change_reviewers",
@@ -31,15 +40,20 @@ __all__ = [
     "create_comment",
     "create_pull",
     "create_review",
+    "delete_draft_comment",
     "delete_review",
     "delete_source_branch",
+    "discard_draft",
     "merge_pull",
     "restore_source_branch",
     "see_version",
     "set_auto_merge",
     "set_reviewers",
     "set_viewed",
+    "submit_draft",
     "update_branch",
+    "update_draft",
+    "update_draft_comment",
     "update_pull",
     "update_review",
 ]

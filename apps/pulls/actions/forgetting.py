@@ -9,6 +9,7 @@ from apps.browse.cache import drop_answers, pack
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
+from apps.pulls.draft_reviews import DraftComment
 from apps.pulls.heads import pull_number
 from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull, PullVersion, VersionContents
 from apps.repos.models import BRANCHES, TAGS, CommitPush, NamedCommit, PushJournal, Repo
@@ -112,3 +113,6 @@ def _forget_snippets(repo: Repo) -> None:
     shas = {*anchors.values_list("commit_sha", flat=True).distinct()}
     lost = anchors.filter(commit_sha__in=repo.git.missing(shas))
     lost.update(snippet=[], due_at=timezone.now())
+    drafts = DraftComment.objects.filter(draft__pull__repo=repo).exclude(commit_sha=None)
+    drafted = {sha for sha in drafts.values_list("commit_sha", flat=True).distinct() if sha}
+    drafts.filter(commit_sha__in=repo.git.missing(drafted)).update(snippet=[])

@@ -31,6 +31,7 @@ from apps.pulls.heads import (
 )
 from apps.pulls.models import AutoMergeEnd, MergeAttempt, Pull, PullStatus, Review, ReviewStatus
 from apps.pulls.review_requests import has_pending_request, pending_by_pull
+from apps.pulls.reviewing import store_review
 from apps.pulls.versions import note_base, write_versions
 from apps.repos.access import RepoAccess
 from apps.repos.commits import note_commits
@@ -256,19 +257,7 @@ def _create_review(
     access: RepoAccess, pull: Pull, content: dict[str, Any], expected_head_sha: str | None
 ) -> Review:
     lock(pull)
-    rules.check_head(pull.head_sha, expected_head_sha)
-    if content["status"] == ReviewStatus.APPROVED:
-        keep_head(pull)
-    review = Review.objects.create(
-        pull=pull,
-        **content,
-        commit_sha=pull.head_sha,
-        by_pusher=pull.may_be_pushed_by(access.user),
-        created_by=access.user,
-    )
-    pull.thread.touch()
-    note_uses(pull.repo_id, review.uuid, review.body, by=access.user.pk)
-    note_commits(pull.repo_id, review.body_html)
+    review = store_review(pull, access.user, content, expected_head_sha)
     ends = follow_review(review, access.user)
     pings, data = pings_of_text(access.repo, review.body_html), {"status": review.status}
     record_all([Change(Kind.REVIEW_CREATED, access.user, review, data, pings), *ends])

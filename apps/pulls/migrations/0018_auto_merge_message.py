@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('pulls', '0016_auto_merge'),
+        ('pulls', '0017_seen_files'),
     ]
 
     operations = [
