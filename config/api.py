@@ -28,6 +28,7 @@ from apps.browse.views import (
 )
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, PingViewSet, TailViewSet
+from apps.pulls.comment_views import CommentViewSet
 from apps.pulls.reviewer_views import ReviewersViewSet
 from apps.pulls.views import (
     CrossRepoPullViewSet,
@@ -206,6 +207,7 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{repo}/pulls", PullViewSet)
     route(f"{repo}/pulls/<number:number>/reviews", ReviewViewSet)
     route_singleton(f"{repo}/pulls/<number:number>/reviewers", ReviewersViewSet)
+    route(f"{repo}/pulls/<number:number>/comments", CommentViewSet)
     route(f"{repo}/pulls/<number:number>/versions", PullVersionViewSet)
     route(f"{repo}/pulls/<number:number>/commits", PullCommitViewSet)
     route(f"{repo}/pulls/<number:number>/files", PullFileViewSet)

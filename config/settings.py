@@ -227,6 +227,7 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.accounts.jobs.send_next_ping_mail"},
     {"function": "apps.pulls.jobs.try_next_auto_merge"},
     {"function": "apps.pulls.jobs.complete_next_version"},
+    {"function": "apps.pulls.jobs.follow_next_comments"},
     {"function": "apps.pulls.jobs.check_next_conflict"},
     {"function": "apps.web.jobs.prepare_next_changes"},
 ]

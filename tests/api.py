@@ -65,7 +65,7 @@ class Api:
     def delete(self, path: str) -> Answer:
         return self.send("DELETE", path)
 
-    def post(self, path: str, **body: Any) -> Answer:
+    def post(self, path: str, /, **body: Any) -> Answer:
         return self.send("POST", path, body)
 
     def post_once(self, key: str, path: str, **body: Any) -> Answer:

@@ -33,6 +33,8 @@ NOT_ATOMIC = {
     "apps/accounts/actions.py:create_user": "hashing takes long, and is done before",
     "apps/accounts/actions.py:sign_up": "hashing takes long, and is done before _join()",
     "apps/pulls/actions/merging.py:merge_pull": "git works before that of _move_target()",
+    "apps/pulls/actions/commenting.py:comment_on_line": "git is asked before _comment()",
+    "apps/pulls/actions/commenting.py:create_comment": "it calls comment_on_line()",
     "apps/pulls/actions/pulls.py:create_review": "the body is rendered before _create_review()",
     "apps/pulls/actions/pulls.py:update_review": "the body is rendered before its transaction",
     "apps/statuses/actions.py:create_status": "git is asked for the commit before _add()",
@@ -43,7 +45,7 @@ NOT_ATOMIC = {
     "apps/pulls/actions/pulls.py:update_pull": "git is asked before _update_pull()",
     "apps/threads/actions.py:create_thread": "the body is rendered before _open()",
     "apps/threads/actions.py:update_thread": "the body is rendered before its transaction",
-    "apps/threads/actions.py:create_reply": "links are looked up before _reply()",
+    "apps/threads/actions.py:create_reply": "links are looked up before add_reply()",
     "apps/threads/actions.py:update_reply": "links are looked up before its transaction",
 }
 """Public actions without one transaction around everything, with the reason."""

@@ -27,7 +27,7 @@ from apps.accounts.sessions import SessionStore
 from apps.events.kinds import PingKind
 from apps.events.models import Event, Ping
 from apps.pulls.actions import set_auto_merge
-from apps.pulls.models import Pull, ReviewRequest
+from apps.pulls.models import Pull, PullVersion, ReviewRequest
 from apps.repos.models import Fork, Ref, Visibility
 from apps.site.actions import create_rate_limit
 from apps.teams.models import Team
@@ -236,6 +236,10 @@ class PermissionCase:
     def pull(self) -> Pull:
         reviewing = "{review_uuid}" in self.cell.operation
         self.of = self.sample.pulls[self.repo.pk]
+        if self.cell.operation.endswith("/comments"):
+            PullVersion.objects.get_or_create(
+                pull=self.of, version=1, defaults={"head_sha": self.commit()}
+            )
         if self.cell.operation.endswith("merge") and self.cell.status < 400:
             folder = self.folders.mktemp("clone")
             self.of = self.sample.mergeable(self.cell.owner, folder / "work", by=self.author)

@@ -250,6 +250,7 @@ ACTIONS: dict[str, Callable[..., object]] = {
     f"PUT {PULL}/reviewers": pulls.set_reviewers,
     f"PUT {PULL}/auto-merge": pulls.set_auto_merge,
     f"DELETE {PULL}/auto-merge": pulls.cancel_auto_merge,
+    f"POST {PULL}/comments": pulls.create_comment,
     f"POST {PULL}/reviews": pulls.create_review,
     f"PUT {REVIEW}": pulls.update_review,
     f"DELETE {REVIEW}": pulls.delete_review,

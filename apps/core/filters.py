@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from copy import copy
 from functools import cache
 from typing import Any, Self, cast
+from uuid import UUID
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -17,6 +19,8 @@ from drf_spectacular.utils import extend_schema_field
 from apps.core.durations import EXPECTED, parse_past
 from apps.core.errors import Invalid
 from apps.core.serializers import NO_NUL, not_one_of
+
+UUID_TEXT = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 class StrictFormField(forms.Field):
@@ -79,6 +83,27 @@ class TextFilter(StrictFilter):
         extend_schema_field(schema)(cast("Any", self))
 
 
+class UuidFormField(StrictTextFormField):
+    """A uuid with hyphens."""
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        if text and not UUID_TEXT.fullmatch(text):
+            raise ValidationError("Must be a uuid with hyphens.")
+        return UUID(text) if text else None
+
+
+class UuidFilter(StrictFilter):
+    """Filters by a column with uuids; an empty text is no filter."""
+
+    field_class = UuidFormField
+
+    def __init__(self, help_text: str, column: str) -> None:
+        super().__init__(field_name=column, help_text=help_text)
+        schema = {"type": "string", "format": "uuid", "description": help_text}
+        extend_schema_field(schema)(cast("Any", self))
+
+
 class PastFormField(StrictTextFormField):
     """A time with offset, or a duration before now."""
 
@@ -120,10 +145,10 @@ class WordFilter(StrictFilter):
 
 
 class FlagFilter(WordFilter):
-    """Filters by a boolean column: `true` or `false`."""
+    """Filters by a boolean column, or by a method: `true` or `false`."""
 
-    def __init__(self, help_text: str) -> None:
-        super().__init__(["true", "false"], help_text=help_text)
+    def __init__(self, help_text: str, *, method: str | None = None) -> None:
+        super().__init__(["true", "false"], method=method, help_text=help_text)
         extend_schema_field({"type": "boolean", "description": help_text})(cast("Any", self))
 
     def filter(self, qs: Any, value: str) -> Any:

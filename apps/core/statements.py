@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import starmap
 from typing import Any
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Expression, Field, QuerySet
@@ -170,11 +171,16 @@ class Slices:
 
 
 def values_of(row: models.Model, columns: dict[str, str]) -> list[Any]:
-    """The values of `values_list(*columns.values())` for this row, whose relations are loaded."""
+    """The values of `values_list(*columns.values())` for this row, whose relations are loaded. A
+    reverse relation may have no row.
+    """
     return [_value_at(row, path) for path in columns.values()]
 
 
 def _value_at(value: Any, path: str) -> Any:
     for name in path.split("__"):
-        value = None if value is None else getattr(value, name)
+        try:
+            value = None if value is None else getattr(value, name)
+        except ObjectDoesNotExist:
+            return None
     return value

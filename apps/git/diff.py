@@ -28,8 +28,8 @@ arguments of one git, and the system limits the size of arguments.
 PATCHES_MAX: Final = 4 * 1024 * 1024
 """Most bytes of the patches of one answer together."""
 
-_RENAMES: Final = ("-M50", "-l1000")
-_PLAIN: Final = ("--no-ext-diff", "--no-textconv")
+RENAMES: Final = ("-M50", "-l1000")
+PLAIN: Final = ("--no-ext-diff", "--no-textconv")
 _RAW: Final = re.compile(rb":(\d{6}) (\d{6}) ([0-9a-f]{40}) ([0-9a-f]{40}) ([AMDRT])\d*")
 _LINES: Final = re.compile(rb"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
 _STATUS: Final = {
@@ -97,9 +97,9 @@ def changes(repo: GitRepo, old: str | None, new: str) -> Changes:
     its limits, `GitTimeout`, or `GitError` if an object is missing.
     """
     repo, sides = repo.within(LIMITS["diff-tree"].deadline), (_tree(old), _tree(new))
-    options = ("-r", "-z", "--raw", "--numstat", *_PLAIN)
+    options = ("-r", "-z", "--raw", "--numstat", *PLAIN)
     try:
-        result = parse_changes(repo.read("diff-tree", *options, *_RENAMES, *sides, "--"))
+        result = parse_changes(repo.read("diff-tree", *options, *RENAMES, *sides, "--"))
     except GitTooLarge:  # finding renames of large files takes too much memory
         plain = (*options, "--no-renames", *sides, "--")
         result = parse_changes(repo.read("diff-tree", *plain))
@@ -132,6 +132,15 @@ def parse_changes(pieces: Iterable[bytes]) -> Changes:
                     is_binary=additions is None,
                 )
     return Changes(tuple(by_path.values()), total, added, deleted)
+
+
+def parse_entries(pieces: Iterable[bytes]) -> Iterator[FileChange]:
+    """Parse the output of `git diff-tree --raw -z`, without the numbers of lines; `GitError`."""
+    fields = _fields(pieces)
+    for field in fields:
+        if not (entry := _RAW.fullmatch(field)):
+            raise _unreadable()
+        yield _change(entry, fields)
 
 
 def _fields(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -243,7 +252,7 @@ def patches(
         ("removed", (before, EMPTY_TREE), plain),
         ("modified", (before, after), plain),
         ("type_changed", (before, after), plain),
-        ("renamed", (before, after), (*_RENAMES, "--diff-filter=R", *space)),
+        ("renamed", (before, after), (*RENAMES, "--diff-filter=R", *space)),
     ):
         group = [file for file in visible if file.status == status]
         bytes_left = PATCHES_MAX - sum(len(patch) for patch in hunks_by_path.values() if patch)
@@ -263,7 +272,7 @@ def _patches(
         return {}
     names = [name for file in files for name in (file.previous_path, file.path) if name]
     paths = [os.fsdecode(name) for name in names]
-    arguments = ("--raw", "-r", "-p", "--full-index", *_PLAIN, *options, *sides, "--", *paths)
+    arguments = ("--raw", "-r", "-p", "--full-index", *PLAIN, *options, *sides, "--", *paths)
     out, is_cut = _up_to(repo.read("diff-tree", *arguments), bytes_left)
     hunks_by_pair = _parse_patches(out, is_cut)
     files_by_pair = {(file.previous_path, file.path): file for file in files}

@@ -55,6 +55,7 @@ LIMITS: Final[dict[str, Limits]] = {
     "bundle": Limits(deadline=3600, memory=_GIB),
     "cat-file": Limits(output=32 * _MIB),
     "commit-graph": Limits(deadline=60, memory=_GIB, processor=60),
+    "diff": Limits(deadline=5, output=32 * _MIB, processor=5),
     "diff-tree": Limits(output=32 * _MIB),
     "fast-import": Limits(deadline=60),
     "fetch": Limits(deadline=600, memory=_GIB),

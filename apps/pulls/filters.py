@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from django.db.models import Q, QuerySet
+
 from apps.accounts.filters import PersonFilter, UsernameFilter
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
+from apps.browse.names import decoded
 from apps.core.filters import (
+    FlagFilter,
     OrderingFilter,
     SearchFilter,
     StrictFilterSet,
     TextFilter,
+    UuidFilter,
     WordsFilter,
 )
 from apps.core.search import title_holds
 from apps.pulls import rules
 from apps.pulls.models import MIRROR, PullQuerySet, PullStatus, Review
 from apps.pulls.queries import awaiting_review_from
-from apps.threads.models import thread_ids_of
+from apps.threads.models import Reply, ReplyStatus, thread_ids_of
 
 STATUS_HELP = "Pulls with this status; with several, pulls with any of them."
 
@@ -39,6 +44,44 @@ class PullFilterSet(StrictFilterSet):
     )
     search = SearchFilter("Pulls with this text in their title or body, ignoring case.")
     ordering = OrderingFilter(rules.ORDERINGS, help_text="The default is `-number`: newest first.")
+
+
+def on_path(rows: QuerySet[Reply], path: bytes) -> QuerySet[Reply]:
+    """The comments that were made on this file, or whose lines are in it at the current head."""
+    return rows.filter(Q(anchor__path=path) | Q(anchor__current_path=path))
+
+
+class CommentFilterSet(StrictFilterSet):
+    """The filters of the list of a pull's comments on lines."""
+
+    path = TextFilter(
+        "Comments that were made on this file, or whose lines are in it now.", method="by_path"
+    )
+    path_base64 = TextFilter(
+        "The same for a path that is not UTF-8, in URL-safe base64.", method="by_path_base64"
+    )
+    status = WordsFilter(
+        ReplyStatus,
+        method="by_status",
+        help_text="Comments with this status; with several, comments with any of them.",
+    )
+    outdated = FlagFilter(
+        "Whether the lines are no longer at the head of the pull.", method="by_outdated"
+    )
+    review_uuid = UuidFilter("Comments of this review.", "anchor__review_uuid")
+
+    def by_path(self, rows: QuerySet[Reply], name: str, path: str) -> QuerySet[Reply]:
+        return on_path(rows, path.encode()) if path else rows
+
+    def by_path_base64(self, rows: QuerySet[Reply], name: str, path: str) -> QuerySet[Reply]:
+        return on_path(rows, decoded(path)) if path else rows
+
+    def by_outdated(self, rows: QuerySet[Reply], name: str, word: str) -> QuerySet[Reply]:
+        return rows.filter(anchor__outdated_reason__isnull=word == "false")
+
+    def by_status(self, rows: QuerySet[Reply], name: str, words: list[str]) -> QuerySet[Reply]:
+        """A deleted comment has none of these statuses."""
+        return rows.filter(status__in=sorted({*words}), deleted_at=None)
 
 
 class CrossRepoPullFilterSet(StrictFilterSet):

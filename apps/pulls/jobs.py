@@ -20,6 +20,7 @@ from apps.jobs.worker import OnDone
 from apps.pulls import rules
 from apps.pulls.actions.auto_merging import end_auto_merge
 from apps.pulls.actions.merging import AutoMergeEnded, TurnMissed, merge_pull
+from apps.pulls.following import follow_due
 from apps.pulls.heads import fetch_commit
 from apps.pulls.models import (
     AUTO_MERGE_COLUMNS,
@@ -33,9 +34,14 @@ from apps.pulls.models import (
 from apps.pulls.versions import putting_off, read_contents
 from apps.repos.access import access_to
 from apps.repos.rules import ZERO
+from apps.threads.anchors import Anchor
 
 RETRY_WAIT = dt.timedelta(minutes=10)
-"""Wait after git could not tell whether a pull has conflicts."""
+"""Wait after git could not tell whether a pull has conflicts, or where the lines of comments are.
+"""
+FOLLOWED = 500
+FOLLOW_SECONDS = 60.0
+"""Most comments on lines, and seconds for them, of one run of the worker."""
 SHORTEST_WAIT = dt.timedelta(seconds=5)
 LONGEST_WAIT = dt.timedelta(minutes=10)
 """Time until the worker tries a blocked auto-merge again although nothing has woken it."""
@@ -192,6 +198,26 @@ def has_nothing_to_merge(pull: Pull) -> bool:
     """
     base, head = str(pull.base_sha), str(pull.head_sha)
     return not pull.commit_count and pull.repo.git.merge_base(base, head) == head
+
+
+def follow_next_comments(_: OnDone = lambda _: None) -> bool:
+    """Look for the comments on lines that have been due longest, and others of the same pull, at
+    its current head; False if none are. Needs no lease: doing it twice gives the same.
+    """
+    due = Anchor.objects.filter(due_at__lte=timezone.now())
+    first = due.filter(thread__repo__deletion=None).order_by("due_at").values("thread")[:1]
+    pull = Pull.objects.filter(thread__in=[*first.values_list("thread", flat=True)])
+    for row in pull.select_related("repo", "thread"):
+        anchors = [*due.filter(thread=row.thread_id).order_by("due_at").defer("snippet")[:FOLLOWED]]
+        try:
+            failed = follow_due(row, anchors, FOLLOW_SECONDS)
+        except Exception:  # they are pending again later, after the others
+            logger.warning("The comments of %s could not be followed", row, exc_info=True)
+            failed = anchors
+        pks = [anchor.pk for anchor in failed]
+        due.filter(pk__in=pks).update(due_at=timezone.now() + RETRY_WAIT)
+        return True
+    return False
 
 
 def with_next_changes(prepare: Callable[[PullVersion], None]) -> bool:

@@ -25,6 +25,7 @@ from apps.git.history import heads_sharing
 from apps.git.repo import GitRepo
 from apps.git.run import GitError
 from apps.pulls.auto_merge import ended
+from apps.pulls.following import heads_after, look_ahead, write_places
 from apps.pulls.heads import (
     mark_moved,
     pull_number,
@@ -59,9 +60,12 @@ def prepare(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
     pulls = affected_pulls(repo, moves)
     tips = tips_after(repo, pulls, moves)
     base_only = with_new_base_only(pulls, moves, facts)
+    pushed = []
     for pull in pulls:
         if pull.pk not in base_only:
-            change_of(pull, moves, tips, facts)
+            change = change_of(pull, moves, tips, facts)
+            pushed += [(pull, heads_after(change.versions))] if change.versions else []
+    look_ahead(pushed, repo.git, facts)
 
 
 def apply(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]:
@@ -283,9 +287,12 @@ def write_change(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFac
     pull.last_version += len(change.versions)
     if change.pushed:
         pull.head_pushed_by = change.pushed[-1].actor
+    outdated = write_places(pull, heads_after(change.versions), facts) if change.versions else 0
     events = []
     for version, move in enumerate(change.pushed, first):
-        events.append(pushed_event(pull, move, before, version))
+        # Comments are looked for at the last head only.
+        count = outdated if move is change.pushed[-1] else 0
+        events.append(pushed_event(pull, move, before, version, count))
         before = move.new
     if change.merged is not None:
         events.append(set_merged(pull, change.merged))
@@ -314,12 +321,15 @@ def end_of_auto_merge(pull: Pull, moves: Sequence[RefMove], change: PullChange) 
     return []
 
 
-def pushed_event(pull: Pull, move: RefMove, before: str | None, version: int) -> Change:
+def pushed_event(
+    pull: Pull, move: RefMove, before: str | None, version: int, outdated: int
+) -> Change:
     """The event of a new head. `before` can differ from the move's `old`, because a deleted branch
-    leaves the pull its head.
+    leaves the pull its head. `outdated`: the comments on lines that the head makes outdated.
     """
     shas = {"before": before, "after": move.new, "head_sha": move.new}
-    data = {**pull.event_heads(), **shas, "version": version}
+    numbers = {"version": version, "comments_outdated": outdated}
+    data = {**pull.event_heads(), **shas, **numbers}
     return Change(Kind.PULL_PUSHED, move.actor, pull, data)
 
 

@@ -56,7 +56,8 @@ from apps.repos.access import level_on
 from apps.repos.models import BRANCHES, Approver, Protection, Ref, Repo, RepoQuerySet, protects
 from apps.repos.protection_rules import ASKS_FOR_APPROVALS
 from apps.teams.models import LEVEL_OF, Member, Team
-from apps.threads.models import ThreadKind
+from apps.threads.models import Reply, ThreadKind
+from apps.threads.queries import SHOWN
 
 PULL = Statement(
     lambda: (
@@ -88,6 +89,14 @@ PULLS = Statement(lambda: list_pulls(Parameter("repo")))
 def list_reviews(pull: Pull) -> ReviewQuerySet:
     """The reviews of a pull, oldest first, with the rows that their records need."""
     return pull.reviews.with_people(pull.repo).order_by("created_at", "id")
+
+
+def comments_of(pull: Pull) -> QuerySet[Reply]:
+    """The comments on lines of a pull that readers see, by path, line and number.
+    The path is that of the commit that was commented, so that a push does not change the order.
+    """
+    rows = Reply.objects.filter(SHOWN, anchor__thread=pull.thread_id)
+    return rows.order_by("anchor__path", "anchor__line", "anchor__number")
 
 
 def with_open_pulls(repos: RepoQuerySet) -> RepoQuerySet:

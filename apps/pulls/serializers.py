@@ -9,6 +9,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.accounts.principal import Principal
+from apps.browse.names import PATH_MAX
 from apps.browse.serializers import CommitRecord, FileRecord
 from apps.core.access import Level, Permission
 from apps.core.serializers import (
@@ -18,6 +19,7 @@ from apps.core.serializers import (
     RuleCharField,
     StrictCharField,
     StrictChoiceField,
+    StrictIntegerField,
     TimestampField,
 )
 from apps.core.slugs import PREFIX, USERNAME_MAX
@@ -44,10 +46,13 @@ from apps.repos.rules import branch_problem
 from apps.repos.serializers import RecordWithSettings
 from apps.statuses.queries import checks_record, states_of
 from apps.statuses.serializers import STATES, ChecksRecord
+from apps.threads.anchors import Side
 from apps.threads.serializers import Html
 
 TITLE_MAX = 255
 BODY_MAX = 65_536
+COMMENT_KINDS = ["comment", "suggestion", "question", "task"]
+LINE_MAX = 2**31 - 1
 SOURCE_MAX = MOST_BYTES + 72
 """Most characters of a branch with a prefix: `teams/`, a slug and a colon."""
 
@@ -106,6 +111,25 @@ class CreateReview(RequestSerializer):
 class UpdateReview(RequestSerializer):
     status = StrictChoiceField(ReviewStatus, required=False)
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True, required=False)
+
+
+class CreateComment(RequestSerializer):
+    body = StrictCharField(max_length=BODY_MAX)
+    kind = StrictChoiceField(COMMENT_KINDS, required=False)
+    commit_sha = RuleCharField(
+        problem=rules.sha_problem, max_length=SHA_MAX, pattern="^[0-9a-f]{40}$"
+    )
+    path = StrictCharField(max_length=PATH_MAX, required=False)
+    path_base64 = StrictCharField(max_length=2 * PATH_MAX, required=False)
+    side = StrictChoiceField(Side, required=False)
+    line = StrictIntegerField(min_value=1, max_value=LINE_MAX)
+    start_line = StrictIntegerField(min_value=1, max_value=LINE_MAX, required=False)
+    review_uuid = serializers.UUIDField(required=False, allow_null=True)
+
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+        if ("path" in values) == ("path_base64" in values):
+            raise serializers.ValidationError({"path": "Send either `path` or `path_base64`."})
+        return values
 
 
 class AutoMergeRecord(RecordSerializer):

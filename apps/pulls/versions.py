@@ -43,6 +43,7 @@ from apps.pulls.models import STATISTICS, Pull, PullVersion, VersionContents, se
 from apps.repos.models import Repo
 from apps.repos.pushes import distance_of
 from apps.repos.rules import RefMove
+from apps.threads.anchors import Anchor, Side
 
 COMMITS_MOST = 1000
 """Most commits that are listed of a version; the newest are kept."""
@@ -181,6 +182,9 @@ def read_contents(version: PullVersion) -> None:
             version.save()
             packed = {"commits": contents.commits, "files": contents.files}
             VersionContents.objects.create(version=version, **packed)
+            # Comments on the old side follow its merge base.
+            old = Anchor.objects.filter(thread=version.pull.thread_id, side=Side.OLD.value)
+            old.update(due_at=timezone.now())
 
 
 def list_versions(pull: Pull) -> QuerySet[Any, Any]:

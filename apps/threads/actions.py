@@ -25,7 +25,14 @@ from apps.events.record import record
 from apps.repos.access import RepoAccess
 from apps.repos.mentions import pings_of_edit, pings_of_text
 from apps.threads import rules
-from apps.threads.models import Priority, Reply, ReplyStatus, Thread, ThreadStatus
+from apps.threads.anchors import Anchor
+from apps.threads.models import (
+    Priority,
+    Reply,
+    ReplyStatus,
+    Thread,
+    ThreadStatus,
+)
 from apps.threads.references import check_links
 from apps.uploads.uses import forget_uses
 
@@ -127,16 +134,33 @@ def create_reply(
     access.check_holds(thread)
     check_links(access, thread, links)
     content = {"kind": kind, "body": body, "status": status, "links": list(links)}
-    return _reply(access, thread, parent_reply_number, content | rendered(body))
+    return add_reply(
+        access=access,
+        thread=thread,
+        parent_number=parent_reply_number,
+        content=content | rendered(body),
+    )
 
 
 @final_transaction
-def _reply(
-    access: RepoAccess, thread: Thread, parent_number: int | None, content: dict[str, Any]
+def add_reply(
+    *,
+    access: RepoAccess,
+    thread: Thread,
+    content: dict[str, Any],
+    parent_number: int | None = None,
+    anchor: Anchor | None = None,
 ) -> Reply:
+    """Add a reply with its rendered content, and an anchor that has no reply yet; record its event.
+    The caller has checked access. Locks the thread. Raises the errors of `create_reply`, except
+    those of links.
+    """
     _lock_existing(access, thread)
     parent = rules.find_parent(thread, parent_number)
     reply = thread.add_reply(parent, created_by=access.user, **content)
+    if anchor is not None:
+        anchor.reply, anchor.thread, anchor.number = reply, thread, reply.number
+        anchor.save(force_insert=True)
     authors = {thread.created_by_id, parent.created_by_id if parent else access.user.pk}
     pings = pings_of_text(access.repo, reply.body_html, answered=authors - {access.user.pk})
     record(Kind.REPLY_CREATED, actor=access.user, about=reply, pings=pings)

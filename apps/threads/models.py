@@ -23,6 +23,7 @@ from apps.core.search import holds
 from apps.events.record import Keys, Target
 from apps.repos.commits import note_commits
 from apps.repos.models import Repo
+from apps.threads.anchors import ANCHOR_ROW
 from apps.uploads.uses import forget_uses, note_uses
 
 
@@ -124,7 +125,9 @@ REPLY_ROW = {
         *CREATOR,
     )
 }
-"""The same for a reply."""
+"""The same for a reply, without its anchor."""
+ANCHORED_ROW = REPLY_ROW | {f"anchor_{name}": path for name, path in ANCHOR_ROW.items()}
+"""The columns of a reply's record with its anchor."""
 
 DEPTH_MAX = 50
 STEP_WIDTH = 5
@@ -296,6 +299,8 @@ class Thread(Rendered):
         reply.deleted_at = reply.updated_at = timezone.now()
         reply.save(update_fields=["body", "body_html", "links", "deleted_at", "updated_at"])
         forget_uses([reply.uuid])
+        if self.is_companion:
+            self.anchors.filter(number=reply.number).update(snippet=[])
         leaves = not self.has_participant(reply.created_by_id)
         self._count(reply, -1, participants=-int(leaves))
 

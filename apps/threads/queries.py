@@ -15,7 +15,15 @@ from apps.core.lookup import Missing
 from apps.core.statements import Parameter, Slices, Statement
 from apps.repos.models import Repo
 from apps.threads import rules
-from apps.threads.models import LISTED, REPLY_ROW, STEP_WIDTH, THREAD_ROW, Reply, Thread
+from apps.threads.models import (
+    ANCHORED_ROW,
+    LISTED,
+    REPLY_ROW,
+    STEP_WIDTH,
+    THREAD_ROW,
+    Reply,
+    Thread,
+)
 
 # Every request below a thread runs these. Django takes longer to compile them than the database
 # takes to answer (bench/api.py).
@@ -30,13 +38,13 @@ THREAD = Statement(
 REPLY = Statement(
     lambda: (
         Reply.objects.filter(thread=Parameter("thread"), number=Parameter("number"))
-        .select_related("created_by")
+        .select_related("created_by", "anchor")
         .defer("body_html")
     )
 )
 SHOWN = Q(deleted_at=None) | Q(live_descendants__gt=0)
 """Replies that readers see. A deleted reply is shown only above live replies."""
-REPLIES = Statement(lambda: _shown_replies().values_list(*REPLY_ROW.values()))
+REPLIES = Statement(lambda: _shown_replies().values_list(*ANCHORED_ROW.values()))
 BODY = [*REPLY_ROW].index("body")
 PATH = [*REPLY_ROW].index("path")
 
@@ -53,7 +61,7 @@ def _first_rows(most: int) -> Statement:
     first = Reply.objects.filter(pk__in=_shown_replies().values("pk")[:most])
     first = first.annotate(before=before).filter(before__lte=Parameter("size"))
     rows = Reply.objects.filter(pk__in=first.values("pk")).order_by("path")
-    return Statement(lambda: rows.values_list(*REPLY_ROW.values()))
+    return Statement(lambda: rows.values_list(*ANCHORED_ROW.values()))
 
 
 def get_thread(repo: Repo, number: int) -> Thread:
@@ -88,7 +96,7 @@ THREADS = Statement(lambda: list_threads(Parameter("repo")))
 
 
 def list_replies(thread: Thread) -> Slices:
-    """The values of `REPLY_ROW` of the replies that readers see, in tree order."""
+    """The values of `ANCHORED_ROW` of the replies that readers see, in tree order."""
     return REPLIES.of(thread=thread.pk)
 
 

@@ -12,6 +12,7 @@ from django.db.models import Case, F, QuerySet, TextField, When
 from django.db.models.functions import Length
 from rest_framework import serializers
 
+from apps.browse.names import path_fields
 from apps.core import markdown
 from apps.core.query import QuerySerializer
 from apps.core.serializers import (
@@ -25,10 +26,13 @@ from apps.core.serializers import (
     TimestampField,
 )
 from apps.core.slugs import PREFIX
+from apps.git.lines import Outdated
 from apps.repos.access import RepoAccess
 from apps.repos.models import Repo, RepoPath
 from apps.threads import queries, references, rules
+from apps.threads.anchors import ANCHOR_ROW, Side
 from apps.threads.models import (
+    ANCHORED_ROW,
     CREATOR,
     REPLY_ROW,
     THREAD_ROW,
@@ -132,6 +136,32 @@ class LinkRecord(RecordSerializer):
     target = serializers.CharField()
 
 
+class PlaceRecord(RecordSerializer):
+    """Lines of a file at a commit."""
+
+    commit_sha = serializers.CharField()
+    path = serializers.CharField()
+    path_base64 = serializers.CharField(required=False)
+    start_line = serializers.IntegerField()
+    line = serializers.IntegerField()
+
+
+class AnchorRecord(RecordSerializer):
+    """The lines that a reply is about."""
+
+    commit_sha = serializers.CharField()
+    path = serializers.CharField()
+    path_base64 = serializers.CharField(required=False)
+    side = serializers.ChoiceField([*map(str, Side)])
+    start_line = serializers.IntegerField()
+    line = serializers.IntegerField()
+    snippet = serializers.ListField(child=serializers.CharField(allow_blank=True))
+    review_uuid = serializers.UUIDField(allow_null=True)
+    current = PlaceRecord(allow_null=True)
+    is_outdated = serializers.BooleanField()
+    outdated_reason = serializers.ChoiceField([*map(str, Outdated)], allow_null=True)
+
+
 class ReplyRecord(RecordSerializer):
     """A live reply, or the placeholder of a deleted one, without the optional fields."""
 
@@ -148,6 +178,7 @@ class ReplyRecord(RecordSerializer):
     created_by_username = serializers.CharField(allow_null=True)
     created_by_is_bot = serializers.BooleanField(allow_null=True)
     deleted_at = TimestampField(allow_null=True)
+    anchor = AnchorRecord(allow_null=True)
     uuid = serializers.UUIDField(required=False)
     thread_number = serializers.IntegerField(required=False)
     version = serializers.IntegerField(required=False)
@@ -242,8 +273,11 @@ def replies_of(thread: Thread) -> dict[str, Any]:
 
 
 def reply_record(row: Sequence[Any], thread_number: int) -> dict[str, Any]:
-    """`row`: the values of `REPLY_ROW`. A deleted reply becomes a placeholder."""
-    record = dict(zip(REPLY_ROW, row, strict=True))
+    """`row`: the values of `ANCHORED_ROW`, or of `REPLY_ROW` for a reply without an anchor. A
+    deleted reply becomes a placeholder.
+    """
+    record = dict(zip(REPLY_ROW, row[: len(REPLY_ROW)], strict=True))
+    record["anchor"] = anchor_record(row[len(REPLY_ROW) :])
     parent = parent_number(record.pop("path"))
     if parent is not None:
         record["parent_reply_number"] = parent
@@ -256,6 +290,33 @@ def reply_record(row: Sequence[Any], thread_number: int) -> dict[str, Any]:
     return record | {"status": DELETED, **dict.fromkeys(CREATOR)}
 
 
+def anchor_record(row: Sequence[Any]) -> dict[str, Any] | None:
+    """`row`: the values of `ANCHOR_ROW`. None if it is empty, or all values are null."""
+    if not row or row[0] is None:
+        return None
+    anchor = dict(zip(ANCHOR_ROW, row, strict=True))
+    reason, current = anchor["outdated_reason"], None
+    if anchor["current_path"] is not None:
+        current = {
+            "commit_sha": anchor["current_commit_sha"],
+            **path_fields(bytes(anchor["current_path"])),
+            "start_line": anchor["current_start_line"],
+            "line": anchor["current_line"],
+        }
+    return {
+        "commit_sha": anchor["commit_sha"],
+        **path_fields(bytes(anchor["path"])),
+        "side": anchor["side"],
+        "start_line": anchor["start_line"],
+        "line": anchor["line"],
+        "snippet": anchor["snippet"],
+        "review_uuid": anchor["review_uuid"],
+        "current": current,
+        "is_outdated": reason is not None,
+        "outdated_reason": reason,
+    }
+
+
 def shown_replies(
     numbers: Mapping[int, Collection[int]],
 ) -> dict[tuple[int, int], dict[str, Any]]:
@@ -265,7 +326,9 @@ def shown_replies(
     rows = Reply.objects.filter(queries.named_replies(numbers), thread__deleted_at=None)
     rows = rows.filter(queries.SHOWN)
     records = {}
-    for thread, number, *row in rows.values_list("thread", "thread__number", *REPLY_ROW.values()):
+    for thread, number, *row in rows.values_list(
+        "thread", "thread__number", *ANCHORED_ROW.values()
+    ):
         record = reply_record(row, number)
         records[thread, record["number"]] = record
     parents = defaultdict[int, set[int]](set)

@@ -18,7 +18,7 @@ from apps.core.views import ApiViewSet
 from apps.repos.access import RepoScoped
 from apps.threads import actions, queries
 from apps.threads.filters import NARROW, CrossRepoThreadFilterSet, ThreadFilterSet
-from apps.threads.models import LISTED, REPLY_ROW, THREAD_ROW, Reply, Thread
+from apps.threads.models import ANCHORED_ROW, LISTED, REPLY_ROW, THREAD_ROW, Reply, Thread
 from apps.threads.pagination import CrossRepoList, CrossRepoPagination, CrossRepoRow
 from apps.threads.queries import get_reply, get_thread
 from apps.threads.serializers import (
@@ -243,9 +243,8 @@ class ReplyViewSet(BodyViewSet):
     )
     def create(self) -> dict[str, Any]:
         """Reply to a thread, or to a reply in it."""
-        return self.record(
-            actions.create_reply(access=self.access, thread=self.thread, **self.validated_data)
-        )
+        reply = actions.create_reply(access=self.access, thread=self.thread, **self.validated_data)
+        return reply_record(values_of(reply, REPLY_ROW), self.thread.number)
 
     @operation(Level.READ, response=ReplyRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
@@ -278,7 +277,7 @@ class ReplyViewSet(BodyViewSet):
         actions.delete_reply(access=self.access, reply=self.reply)
 
     def record(self, reply: Reply) -> dict[str, Any]:
-        return reply_record(values_of(reply, REPLY_ROW), self.thread.number)
+        return reply_record(values_of(reply, ANCHORED_ROW), self.thread.number)
 
 
 class VersionViewSet(BodyViewSet):

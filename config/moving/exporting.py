@@ -35,7 +35,7 @@ from apps.repos.serializers import approver_record
 from apps.repos.views import protection_records, repo_records
 from apps.teams.models import Role
 from apps.threads.models import (
-    REPLY_ROW,
+    ANCHORED_ROW,
     THREAD_ROW,
     Reply,
     ReplyVersion,
@@ -181,7 +181,7 @@ class Export:
         """
         rows = Reply.objects.filter(SHOWN, self.of_threads("thread__"))
         rows = rows.order_by("thread__number", "path")
-        columns = ("thread__number", *REPLY_ROW.values())
+        columns = ("thread__number", *ANCHORED_ROW.values())
         for number, *row in rows.values_list(*columns).iterator(BATCH):
             yield {"thread_number": number, **reply_record(row, number)}
 

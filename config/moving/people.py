@@ -25,7 +25,7 @@ from apps.repos.views import repo_records
 from apps.teams.queries import list_teams
 from apps.teams.serializers import team_record
 from apps.threads.models import (
-    REPLY_ROW,
+    ANCHORED_ROW,
     THREAD_ROW,
     Reply,
     ReplyVersion,
@@ -115,7 +115,7 @@ class PersonExport:
     def replies(self) -> Records:
         rows = Reply.objects.live().filter(self.readable("thread__repo"), created_by=self.user)
         rows = rows.filter(thread__deleted_at=None).order_by("pk")
-        columns = ("thread__number", *REPLY_ROW.values())
+        columns = ("thread__number", *ANCHORED_ROW.values())
         for (number, *row), repo in with_paths(rows, columns, "thread__repo__"):
             yield {"repo_path": repo.path, "record": reply_record(row, number)}
 

@@ -182,6 +182,7 @@ HeadMoved = record(
     source_branch=CharField(required=False),
     target_branch=CharField(required=False),
     version=IntegerField(required=False),
+    comments_outdated=IntegerField(required=False),
 )
 PullStatusChange = record(
     "PullStatusChange", Changes, before=word_of(PullStatus), after=word_of(PullStatus)

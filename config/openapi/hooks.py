@@ -28,10 +28,12 @@ from apps.core.access import Permission
 from apps.core.openapi import references, rewritten
 from apps.core.slugs import USERNAME, USERNAME_MAX
 from apps.events.kinds import Kind, PingKind
+from apps.git.lines import Outdated
 from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
 from apps.pulls.models import AutoMergeEnd, PullStatus, ReviewStatus
 from apps.pulls.review_requests import FULFILLING, PENDING
+from apps.pulls.serializers import COMMENT_KINDS
 from apps.repos.models import ForkStatus, Visibility
 from apps.repos.protection_rules import MISSING
 from apps.site.kinds import USER
@@ -43,6 +45,7 @@ from apps.statuses.serializers import COMBINED
 from apps.teams.models import Role
 from apps.teams.serializers import BOT_ROLES
 from apps.threads import rules as threads
+from apps.threads.anchors import Side
 from apps.threads.models import Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.serializers import DELETED
 from apps.webhooks.models import DeliveryStatus, DisabledReason, Resume, State
@@ -52,6 +55,7 @@ NAMED: dict[str, Iterable[str]] = {
     "BotRole": BOT_ROLES,
     "CheckState": (*StatusState, MISSING),
     "CombinedState": COMBINED,
+    "CommentKind": COMMENT_KINDS,
     "CommitStatusState": StatusState,
     "AutoMergeEnd": AutoMergeEnd,
     "CallerPermission": ("read", "write", "admin", "owner"),
@@ -68,6 +72,7 @@ NAMED: dict[str, Iterable[str]] = {
     "MergeStrategy": Strategy,
     "NewPullStatus": ("open", "draft"),
     "NewThreadKind": threads.KINDS,
+    "OutdatedReason": Outdated,
     "OwnerKind": ("team", "user"),
     "PingKind": PingKind,
     "PullOrdering": pulls.ORDERINGS,
@@ -80,6 +85,7 @@ NAMED: dict[str, Iterable[str]] = {
     "ReviewStatus": ReviewStatus,
     "SettablePullStatus": pulls.SETTABLE,
     "ShownReplyStatus": (*ReplyStatus, DELETED),
+    "Side": Side,
     "TeamRole": Role,
     "ThreadKind": ThreadKind,
     "ThreadOrdering": threads.ORDERINGS,

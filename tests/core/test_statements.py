@@ -30,7 +30,7 @@ from apps.repos.models import Ref, Repo, Visibility
 from apps.repos.queries import list_repos
 from apps.teams.access import find_team
 from apps.teams.models import Role, Team
-from apps.threads.models import REPLY_ROW, Reply, Thread
+from apps.threads.models import ANCHORED_ROW, Reply, Thread
 from apps.threads.queries import THREADS, get_reply, get_thread, list_replies, list_threads
 from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of, principal_of, space_access_of
@@ -213,8 +213,8 @@ def test_the_replies_of_a_thread_come_as_rows_in_tree_order(
     assert [row[0] for row in found] == [first.number, below.number, second.number]
     stored = thread.replies.select_related("created_by").order_by("path")
     for row, reply in zip(found, stored, strict=True):
-        assert [*row] == values_of(reply, REPLY_ROW)
-        assert [*map(type, row)] == [*map(type, values_of(reply, REPLY_ROW))]
+        assert [*row] == values_of(reply, ANCHORED_ROW)
+        assert [*map(type, row)] == [*map(type, values_of(reply, ANCHORED_ROW))]
     assert list_replies(thread)[1:2] == found[1:2]
 
 

@@ -23,7 +23,7 @@ def test_the_push_that_creates_the_branch_fills_the_pull_in(make, clone, alice, 
     assert (recorded[1].actor, recorded[1].number) == (bob, pull.number)
     branches = {"source_branch": "feature", "target_branch": "main"}
     heads = {"before": None, "after": head, "head_sha": head, "version": 1}
-    assert recorded[1].data == {**heads, **branches}
+    assert recorded[1].data == {**heads, **branches, "comments_outdated": 0}
 
 
 def test_a_push_moves_every_pull_of_the_branch_by_number(make, pull, clone, alice, bob, events):

@@ -92,6 +92,7 @@ def test_a_deleted_reply_with_live_ones_below_is_shown_as_a_placeholder(
         "kind": "comment",
         "body": "",
         "links": [],
+        "anchor": None,
         "created_by_uuid": None,
         "created_by_username": None,
         "created_by_is_bot": None,

@@ -5,6 +5,7 @@ Each action first checks the caller's access, and can raise the errors of
 """
 
 from apps.pulls.actions.auto_merging import cancel_auto_merge, set_auto_merge
+from apps.pulls.actions.commenting import comment_on_line, create_comment
 from apps.pulls.actions.merging import merge_pull
 from apps.pulls.actions.pulls import (
     create_pull,
@@ -18,6 +19,8 @@ from apps.pulls.actions.reviewing import change_reviewers, set_reviewers
 __all__ = [
     "cancel_auto_merge",
     "change_reviewers",
+    "comment_on_line",
+    "create_comment",
     "create_pull",
     "create_review",
     "delete_review",

@@ -13,6 +13,7 @@ from apps.pulls.heads import pull_number
 from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull, PullVersion, VersionContents
 from apps.repos.models import BRANCHES, TAGS, CommitPush, NamedCommit, PushJournal, Repo
 from apps.repos.rules import ZERO
+from apps.threads.anchors import Anchor
 
 
 @transaction.atomic
@@ -37,6 +38,7 @@ def forget_commit(*, repo: Repo, sha: str, dry_run: bool = False) -> list[str]:
     drop_answers()
     _forget_named_commits(repo)
     _forget_versions(repo)
+    _forget_snippets(repo)
     CommitPush.objects.filter(repo=repo, sha=sha).delete()
     # Drop them again after the commit: a read that began earlier may have cached an answer since.
     transaction.on_commit(drop_answers)
@@ -100,3 +102,13 @@ def _forget_versions(repo: Repo) -> None:
         unique_fields=["version"],
         update_fields=[*empty],
     )
+
+
+def _forget_snippets(repo: Repo) -> None:
+    """Empty the snippets of comments on commits that git no longer has. The worker finds that the
+    lines are not there any more.
+    """
+    anchors = Anchor.objects.filter(thread__repo=repo)
+    shas = {*anchors.values_list("commit_sha", flat=True).distinct()}
+    lost = anchors.filter(commit_sha__in=repo.git.missing(shas))
+    lost.update(snippet=[], due_at=timezone.now())

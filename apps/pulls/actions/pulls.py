@@ -19,6 +19,7 @@ from apps.git.cache import GitFacts
 from apps.pulls import rules
 from apps.pulls.approval import level_of_approver
 from apps.pulls.auto_merge import ended, follow_review, wake
+from apps.pulls.following import make_due
 from apps.pulls.heads import (
     find_source,
     keep_head,
@@ -35,6 +36,7 @@ from apps.repos.access import RepoAccess
 from apps.repos.commits import note_commits
 from apps.repos.mentions import pings_of_edit, pings_of_text
 from apps.repos.models import protections_of
+from apps.threads.anchors import Anchor
 from apps.threads.models import Thread, ThreadKind
 from apps.uploads.uses import forget_uses, note_uses
 
@@ -191,6 +193,7 @@ def _set_target(access: RepoAccess, pull: Pull, target: str, facts: GitFacts) ->
     versions = update_target(pull, facts)
     note_base(pull)
     update_refs_on_commit(pull, write_versions(pull, versions))
+    make_due(pull)  # the lines of the old side are in another merge base now
     pings = _approver_pings(pull)
     data = {**pull.event_heads(), "before": before, "after": target}
     ends = ended(pull, AutoMergeEnd.TARGET_CHANGED, access.user)
@@ -213,6 +216,7 @@ def _set_status(access: RepoAccess, pull: Pull, status: PullStatus, facts: GitFa
         versions = update_from_tips(pull, access.user, facts)
         note_base(pull)
         update_refs_on_commit(pull, write_versions(pull, versions))
+        make_due(pull)
     if kind is Kind.PULL_CLOSED:  # delete a position that was kept in the merge queue
         MergeAttempt.without_plan(timezone.now()).filter(pull=pull).delete()
     pull.set_status(status)
@@ -354,7 +358,9 @@ def _is_answered(review: Review) -> bool:
 
 @transaction.atomic
 def delete_review(*, access: RepoAccess, review: Review) -> None:
-    """Delete a review, as its author or as owner. 403 `not_creator`. Locks pull and review."""
+    """Delete a review, as its author or as owner. 403 `not_creator`. Locks pull and review. Its
+    comments on lines stay.
+    """
     access.require_change(Level.READ)
     _lock_review(access, review)
     if access.granted < Level.OWNER:
@@ -362,6 +368,8 @@ def delete_review(*, access: RepoAccess, review: Review) -> None:
     elif review.created_by_id != access.user.pk:
         access.check_permission(Permission.ADMIN)
     forget_uses([review.uuid])
+    comments = Anchor.objects.filter(thread=review.pull.thread_id, review_uuid=review.uuid)
+    comments.update(review_uuid=None)
     review.delete()
     wake([review.pull])
     record(Kind.REVIEW_DELETED, actor=access.user, about=review, data={"status": review.status})
