@@ -194,6 +194,7 @@ def _set_target(access: RepoAccess, pull: Pull, target: str, facts: GitFacts) ->
     versions = update_target(pull, facts)
     note_base(pull)
     update_refs_on_commit(pull, write_versions(pull, versions))
+    make_due(pull)  # the lines of the old side are in another merge base now
     pings = _approver_pings(pull)
     data = {**pull.event_heads(), "before": before, "after": target}
     ends = ended(pull, AutoMergeEnd.TARGET_CHANGED, access.user)
