@@ -35,6 +35,7 @@ CODES: dict[str, tuple[int, str]] = {
     "bot_limit": (409, "The team has 20 bots."),
     "branch_missing": (409, "The source or the target branch does not exist."),
     "changes_requested": (409, "A reviewer has requested changes, and the target is protected."),
+    "comments_unresolved": (409, "The target's protections require resolved comments on lines."),
     "fast_forward_impossible": (409, "The target has commits of its own."),
     "fork_exists": (409, "This owner has a fork already, or one is being made."),
     "head_changed": (409, "The head is not the one that was expected."),
