@@ -38,6 +38,7 @@ CODES: dict[str, tuple[int, str]] = {
     "branch_missing": (409, "The source or the target branch does not exist."),
     "branch_protected": (409, "The branch is protected and changes only by merging."),
     "changes_requested": (409, "A reviewer has requested changes, and the target is protected."),
+    "comments_unresolved": (409, "The target's protections require resolved comments on lines."),
     "default_branch": (409, "The default branch cannot be deleted."),
     "draft_limit": (409, "The draft has 100 comments."),
     "fast_forward_impossible": (409, "The target has commits of its own."),

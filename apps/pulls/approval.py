@@ -5,11 +5,13 @@ docs/protections.md says whose approval counts, and for how long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import monotonic
 from typing import Self
+
+from django.db.models import Count, Q
 
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
@@ -24,8 +26,10 @@ from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
 from apps.pulls.rules import Blocker, missing_branch, outcome_blocker, state_blockers
 from apps.repos.access import level_on
 from apps.repos.models import Approver, Protection, Repo, protections_of
-from apps.repos.protection_rules import RULES
+from apps.repos.protection_rules import RULES, CommentCounts
 from apps.repos.rules import Collaborators, is_satisfiable_without
+from apps.threads.anchors import Anchor
+from apps.threads.models import ReplyStatus
 
 STALE_CHECK_SECONDS = 5.0
 """Seconds in which one request may ask git whether reviews are stale, to show them."""
@@ -273,10 +277,26 @@ class Approval:
     def unmet_statuses(self) -> dict[str, str]:
         return self.checks.unmet
 
+    @cached_property
+    def comments(self) -> CommentCounts:
+        """The numbers of comments on lines; one query."""
+        thread = self.eligibility.pull.thread_id
+        return comment_counts([thread]).get(thread, CommentCounts())
+
     def blockers(self) -> list[Blocker]:
         """The blockers of the protections' rules; none without a protection."""
         reasons = [(rule.code, rule.blocks(self)) for rule in RULES if self.protections]
         return [Blocker(code, text) for code, text in reasons if text is not None]
+
+
+def comment_counts(threads: Collection[int]) -> dict[int, CommentCounts]:
+    """Thread's id -> the numbers of its comments on lines; one query. A comment is resolved when
+    its status is no longer `open`; answers to comments do not count.
+    """
+    rows = Anchor.objects.filter(thread__in=threads, reply__deleted_at=None).values("thread")
+    unresolved = Count("pk", filter=Q(reply__status=ReplyStatus.OPEN.value))
+    counts = rows.annotate(total=Count("pk"), unresolved=unresolved)
+    return {row["thread"]: CommentCounts(row["total"], row["unresolved"]) for row in counts}
 
 
 def fewest_approvals(missing: Sequence[int], people: Sequence[Sequence[bool]]) -> int:

@@ -7,7 +7,7 @@ number of their queries does not depend on the number of pulls. See docs/protect
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -37,7 +37,7 @@ from apps.core.pagination import CountOf
 from apps.core.statements import Parameter, Statement, parameters
 from apps.git.cache import GitFacts
 from apps.git.diff import FileChange
-from apps.pulls.approval import Approval, Eligibility
+from apps.pulls.approval import Approval, Eligibility, comment_counts
 from apps.pulls.checks import Checks, checks_of_all
 from apps.pulls.models import (
     ACTIVE,
@@ -58,7 +58,7 @@ from apps.pulls.rules import ORDERINGS
 from apps.pulls.seen import change_key
 from apps.repos.access import level_on
 from apps.repos.models import BRANCHES, Approver, Protection, Ref, Repo, RepoQuerySet, protects
-from apps.repos.protection_rules import ASKS_FOR_APPROVALS
+from apps.repos.protection_rules import ASKS_FOR_APPROVALS, CommentCounts
 from apps.teams.models import LEVEL_OF, Member, Team
 from apps.threads.models import Reply, ThreadKind
 from apps.threads.queries import SHOWN
@@ -305,6 +305,8 @@ class OwnPull:
     """Whether the person may write to the repository."""
     requests: Sequence[ReviewRequest] = ()
     """The pending requests for reviews."""
+    unresolved: int = 0
+    """The number of comments on lines that must be resolved first."""
 
     @property
     def missing_branch(self) -> str | None:
@@ -330,7 +332,7 @@ def _awaiting(principal: Principal) -> PullQuerySet:
 
 def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
     """At most `most` active pulls that the person opened and may read, newest activity first; five
-    queries, and one if a status is required.
+    queries, one if a status is required, and one if comments must be resolved.
     """
     pulls = first_rows(principal, _active, most)
     repos = {pull.repo_id: pull.repo for pull in pulls}
@@ -347,6 +349,7 @@ def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
         (approval.eligibility.pull, approval.protections) for approval in approvals
     )
     requests = pending_by_pull([pull.pk for pull in pulls])
+    comments = _required_comments(approvals)
     return [
         OwnPull(
             pull,
@@ -354,9 +357,20 @@ def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
             checks_of_pull,
             level_on(principal, pull.repo, getattr(pull, "role", None)) >= Level.WRITE,
             requests.get(pull.pk, ()),
+            comments.get(pull.thread_id, CommentCounts()).unresolved,
         )
         for pull, approval, checks_of_pull in zip(pulls, approvals, checks, strict=True)
     ]
+
+
+def _required_comments(approvals: Iterable[Approval]) -> dict[int, CommentCounts]:
+    """The counts of comments of the pulls that need them resolved; one query, or none."""
+    threads = [
+        one.eligibility.pull.thread_id
+        for one in approvals
+        if any(protection.resolved_required for protection in one.protections)
+    ]
+    return comment_counts(threads) if threads else {}
 
 
 def _active(principal: Principal) -> PullQuerySet:

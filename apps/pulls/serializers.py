@@ -394,6 +394,11 @@ class RequiredCheck(RecordSerializer):
     counts = serializers.BooleanField()
 
 
+class CommentsRecord(RecordSerializer):
+    total = serializers.IntegerField()
+    unresolved = serializers.IntegerField()
+
+
 class PullProtectionRecord(RecordSerializer):
     pull_number = serializers.IntegerField()
     source_branch = serializers.CharField()
@@ -411,6 +416,7 @@ class PullProtectionRecord(RecordSerializer):
     approvals = GivenApproval(many=True)
     checks = RequiredCheck(many=True)
     statuses_missing = serializers.ListField(child=serializers.CharField())
+    comments = CommentsRecord()
     changes_requested_by = serializers.ListField(child=serializers.CharField())
     pending_approvers = serializers.ListField(child=serializers.CharField())
     is_mergeable = serializers.BooleanField()
@@ -559,6 +565,7 @@ def pull_protection_record(readiness: MergeReadiness, access: RepoAccess) -> dic
         "approvals": [given_approval(review, approval) for review in approval.approvals],
         "checks": [asdict(check) for check in approval.checks.required],
         "statuses_missing": [*approval.unmet_statuses],
+        "comments": approval.comments._asdict(),
         "changes_requested_by": approval.changes_requested_by,
         "pending_approvers": [user.username for user in approval.pending],
         "is_mergeable": not codes,

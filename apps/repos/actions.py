@@ -344,6 +344,7 @@ def create_protection(
     required_approvals: int | None = None,
     required_statuses: Sequence[str] | None = None,
     status_reporters: Sequence[str] | None = None,
+    resolved_required: bool | None = None,
 ) -> Protection:
     """Protect a branch, or a glob of branches, from pushes. Locks the repository.
 
@@ -356,6 +357,7 @@ def create_protection(
         required_approvals=required_approvals,
         required_statuses=required_statuses,
         status_reporters=status_reporters,
+        resolved_required=resolved_required,
     )
     repo = access.locked()
     if repo.protections.count() >= MOST_PROTECTIONS:
@@ -380,6 +382,7 @@ def update_protection(
     required_approvals: int | None = None,
     required_statuses: Sequence[str] | None = None,
     status_reporters: Sequence[str] | None = None,
+    resolved_required: bool | None = None,
 ) -> None:
     """Change a protection. Locks repository and protection. 409 `protection_exists`, 422."""
     access.require_change(Level.ADMIN)
@@ -390,6 +393,7 @@ def update_protection(
         required_approvals=required_approvals,
         required_statuses=required_statuses,
         status_reporters=status_reporters,
+        resolved_required=resolved_required,
     )
     before = _protection_data(protection)
     values = given(branch=branch, **settings)

@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from django import forms
 from django.db.models import Q
 from rest_framework import serializers
 
 from apps.core.errors import Invalid
-from apps.core.serializers import RuleCharField, StrictCharField, StrictIntegerField
+from apps.core.serializers import (
+    RuleCharField,
+    StrictBooleanField,
+    StrictCharField,
+    StrictIntegerField,
+)
 from apps.repos.contexts import CONTEXT, CONTEXT_MAX, context_problem
 from apps.repos.models import NAMES_MAX, REQUIRED_MAX, Protection
 
@@ -46,6 +51,18 @@ class Setting:
     check: Callable[[Any], None]
 
 
+class CommentCounts(NamedTuple):
+    """The numbers of comments on lines of a pull that are not deleted."""
+
+    total: int = 0
+    unresolved: int = 0
+
+    @property
+    def text(self) -> str:
+        noun = "comment" if self.total == 1 else "comments"
+        return f"{self.total - self.unresolved} of {self.total} {noun} on lines resolved"
+
+
 class MergeCandidate(Protocol):
     """The parts of a pull that rules read, with the protections of its target."""
 
@@ -57,6 +74,8 @@ class MergeCandidate(Protocol):
     def changes_requested_by(self) -> Sequence[str]: ...
     @property
     def unmet_statuses(self) -> Mapping[str, str]: ...
+    @property
+    def comments(self) -> CommentCounts: ...
     def given(self, protection: Protection) -> int: ...
 
 
@@ -241,7 +260,46 @@ class RequiredStatuses:
         return f"Required statuses are not a success: {'; '.join(texts)}." if texts else None
 
 
-RULES: tuple[Rule, ...] = (ChangesRequested(), RequiredApprovals(), RequiredStatuses())
+def no_check(_: Any) -> None:
+    """For a setting of which each value of its type is allowed."""
+
+
+class ResolvedComments:
+    """Blocks a merge until all comments on lines are resolved."""
+
+    code = "comments_unresolved"
+    settings: Sequence[Setting] = (
+        Setting(
+            name="resolved_required",
+            default=False,
+            description="Whether all comments on lines must be resolved for a merge.",
+            summary=lambda is_on: "all comments on lines resolved" if is_on else "",
+            request_field=partial(StrictBooleanField, required=False),
+            record_field=serializers.BooleanField,
+            form_field=partial(
+                forms.BooleanField,
+                label="All comments on lines must be resolved",
+                required=False,
+                help_text="Their authors, and people with write access, resolve them.",
+            ),
+            check=no_check,
+        ),
+    )
+    met = "All comments on lines are resolved"
+    remedy = "Answer them, and resolve those that are settled."
+
+    def blocks(self, candidate: MergeCandidate) -> str | None:
+        if not any(protection.resolved_required for protection in candidate.protections):
+            return None
+        return f"{candidate.comments.text}." if candidate.comments.unresolved else None
+
+
+RULES: tuple[Rule, ...] = (
+    ChangesRequested(),
+    RequiredApprovals(),
+    RequiredStatuses(),
+    ResolvedComments(),
+)
 """In the order in which the API lists the blockers of a merge."""
 SETTINGS = {setting.name: setting for rule in RULES for setting in rule.settings}
 

@@ -23,6 +23,7 @@ from apps.events.kinds import Kind
 from apps.events.models import Event, Ping
 from apps.events.record import record
 from apps.repos.access import RepoAccess
+from apps.repos.auto_merge import auto_merges
 from apps.repos.mentions import pings_of_edit, pings_of_text
 from apps.threads import rules
 from apps.threads.anchors import Anchor
@@ -192,6 +193,7 @@ def update_reply(
         if changed:
             pings = pings_of_edit(access.repo, reply, html_before, reply.body_html)
             data = {"changed": changed}
+            _wake_on_commit(reply)
             record(Kind.REPLY_UPDATED, actor=access.user, about=reply, data=data, pings=pings)
 
 
@@ -204,7 +206,18 @@ def delete_reply(*, access: RepoAccess, reply: Reply) -> None:
     _lock_live(access, reply)
     rules.check_creator(reply, access.user)
     reply.thread.blank_reply(reply)
+    _wake_on_commit(reply)
     record(Kind.REPLY_DELETED, actor=access.user, about=reply)
+
+
+def _wake_on_commit(reply: Reply) -> None:
+    """Let the worker try the auto-merge of the reply's pull again, if comments on its lines have to
+    be resolved. After the commit, because the pull is locked before its thread.
+    """
+    if reply.thread.is_companion:
+        pull = reply.thread.pull
+        # A lambda, because Django logs the name of a callback that fails.
+        transaction.on_commit(lambda: auto_merges().wake([pull]), robust=True)
 
 
 @transaction.atomic

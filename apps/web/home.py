@@ -273,6 +273,9 @@ def approval_of(own: OwnPull) -> tuple[str, State]:
     if unmet := [*own.checks.unmet]:
         have = "has" if len(unmet) == 1 else "have"
         return f"{listed(unmet)} {have} not passed yet", ("wait", "wait", "checks pending")
+    if own.unresolved:
+        text = f"{own.unresolved} comment{'' if own.unresolved == 1 else 's'} on lines to resolve"
+        return text, ("wait", "wait", "comments unresolved")
     given = "all approvals are in" if approval.required else "no approval is required"
     if not own.may_write:
         return given, ("wait", "wait", "to be merged")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from apps.pulls.approval import Approval, MergeReadiness, names_approvers
 from apps.pulls.serializers import pull_protection_record
 from apps.repos.access import RepoAccess
-from apps.repos.protection_rules import RULES
+from apps.repos.protection_rules import RULES, CommentCounts
 
 
 class Condition(NamedTuple):
@@ -57,6 +57,8 @@ def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
         is_statuses = "statuses_required" in condition.codes
         if is_statuses and not record["checks"]:
             continue
+        if "comments_unresolved" in condition.codes and not record["comments"]["total"]:
+            continue
         unmet = [blockers[code] for code in condition.codes if code in blockers]
         row = {
             "is_met": not unmet,
@@ -96,6 +98,11 @@ def met_text(condition: Condition, record: dict[str, Any]) -> str:
         return f"No protection on {record['target_branch']}: no approval is required"
     if "approval_required" in condition.codes:
         return f"{record['approval_count']} of {record['required_approvals']} approvals"
+    if "comments_unresolved" in condition.codes and record["comments"]["unresolved"]:
+        counts = CommentCounts(**record["comments"])
+        return f"{counts.text}; this does not block a merge"
+    if "comments_unresolved" in condition.codes:
+        return CommentCounts(**record["comments"]).text
     if "changes_requested" in condition.codes and record["changes_requested_by"]:
         people = ", ".join(record["changes_requested_by"])
         return (

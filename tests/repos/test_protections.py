@@ -17,7 +17,11 @@ from tests.principals import access_of
 from tests.races import at_once
 from tests.repos import paths
 
-NO_STATUSES: dict[str, Any] = {"required_statuses": [], "status_reporters": []}
+NO_STATUSES: dict[str, Any] = {
+    "required_statuses": [],
+    "status_reporters": [],
+    "resolved_required": False,
+}
 
 
 def test_a_branch_is_protected(api, repo, alice, events):
@@ -30,6 +34,7 @@ def test_a_branch_is_protected(api, repo, alice, events):
         "required_approvals": 1,
         "required_statuses": [],
         "status_reporters": [],
+        "resolved_required": False,
         "is_satisfiable": repo.owner_team is not None,  # otherwise only the author could approve
         "approver_count": 0,
         "created_by_username": "alice",

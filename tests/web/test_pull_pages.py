@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from apps.pulls.actions import set_auto_merge
+from apps.pulls.actions import comment_on_line, set_auto_merge
 from apps.pulls.models import Pull, PullStatus, Review
+from apps.pulls.places import LinePlace
 from apps.pulls.queries import get_pull
 from apps.repos.actions import add_approver, update_protection
 from apps.statuses.actions import create_status
 from apps.teams.actions import create_bot
 from apps.threads import serializers
+from apps.threads.actions import update_reply
 from tests.git.stand_ins import failing_git
 from tests.gitclient import Clone
 from tests.principals import access_of, team_access_of
@@ -258,6 +260,32 @@ def test_who_only_reads_is_offered_no_merge(visit, pull, address, carol):
     for person in (visit(), visit(carol)):
         page = person.get(address).gives()
         assert "/merge" not in page.html and f"{address}/edit" not in page.html
+
+
+def test_resolved_comments_are_counted_among_the_conditions(visit, make, pull, address, alice, bob):
+    assert "comments on lines" not in visit(alice).get(address).gives().text
+    place = LinePlace(str(pull.head_sha), b"arch", 1, None, "new")
+    access = access_of(bob, pull.repo)
+    replies = [
+        comment_on_line(access=access, pull=pull, place=place, body="Why?") for _ in range(3)
+    ]
+    update_reply(access=access, reply=replies[0], status="resolved")
+    page = visit(alice).get(address).gives()
+    assert "1 of 3 comments on lines resolved; this does not block a merge" in page.text
+    assert conditions(page.html) == [True] * 7
+    protection = make.protection(pull.repo, by=alice)
+    settings: Any = {"required_approvals": 0, "resolved_required": True}
+    update_protection(access=access_of(alice, pull.repo), protection=protection, **settings)
+    for part in (address, f"{address}/verdict"):
+        page = visit(alice).get(part).gives()
+        assert "1 of 3 comments on lines resolved. Answer them" in page.text
+        assert conditions(page.html) == [True] * 6 + [False]
+        assert "Merge when ready" in page.text
+    assert "2 comments on lines to resolve" in visit(alice).get("/").gives().text
+    for reply in replies[1:]:
+        update_reply(access=access, reply=reply, status="resolved")
+    page = visit(alice).get(address).gives()
+    assert "3 of 3 comments on lines resolved" in page.text and "Can be merged" in page.text
 
 
 def test_required_statuses_are_listed_with_who_can_report_them(

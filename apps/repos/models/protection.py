@@ -49,6 +49,8 @@ class Protection(models.Model):
     """The contexts whose status must be `success` on the head."""
     status_reporters = models.JSONField(default=list, db_default=[])
     """The usernames of the people whose statuses count. Without any, those of all writers count."""
+    resolved_required = models.BooleanField(default=False, db_default=False)
+    """Whether all comments on lines must be resolved."""
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
     )
