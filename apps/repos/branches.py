@@ -98,7 +98,8 @@ def _carry_out(
     if not move.repo.git.update_ref(move.full_name, move.new, move.old, git):
         if is_doubted(move.repo, move.full_name):
             raise unavailable()  # a retry fails too while the disk shows an old value
-        raise Conflict("head_changed", f"{move.name} has just been moved. Try again.")
+        text = f"{move.name} has just been created or moved. Try again."
+        raise Conflict("branch_exists" if move.old == ZERO else "head_changed", text)
     PushJournal.objects.filter(repo=move.repo, push=push).delete()
     apply_moves(move.repo, [move], facts)
     write()

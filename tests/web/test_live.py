@@ -151,12 +151,18 @@ def test_a_pull_says_anew_whether_it_can_be_merged(site):
     with site.open(f"/pulls/{number}") as page:
         expect_live(page)
         page.locator("#verdict").evaluate("heading => heading.dataset.old = 'yes'")
+        page.get_by_text("Message of the commit").click()
+        page.get_by_label("Message (optional)").fill("Mine")
+        page.get_by_label("Delete the branch afterwards").check()
+        page.locator("h1").click()  # the part is replaced once the focus has left it
         site.reply(thread)
         changed = {"title": "P", "body": ""}
         site.api("ada").put(f"{OF_REPO}/pulls/{number}", status="draft", **changed).gives()
         expect(page.locator(".verdict")).to_contain_text(f"Not met: Pull {number} is a draft")
         expect(page.locator("#verdict[data-old]")).to_have_count(0)
         expect(page.locator(".byline .state").first).to_have_text("Draft")
+        expect(page.get_by_label("Message (optional)")).to_have_value("Mine")
+        expect(page.get_by_label("Delete the branch afterwards")).to_be_checked()
         expect(page.locator(".replies > li")).to_have_count(1)
         expect(page.locator(".replies")).to_contain_text("ada made a draft of")
         expect(page.locator(".replies p p")).to_have_count(0)
