@@ -35,6 +35,7 @@ NOT_ATOMIC = {
     "apps/pulls/actions/merging.py:merge_pull": "git works before that of _move_target()",
     "apps/pulls/actions/commenting.py:comment_on_line": "git is asked before _comment()",
     "apps/pulls/actions/commenting.py:create_comment": "it calls comment_on_line()",
+    "apps/pulls/actions/viewing.py:set_viewed": "git may be asked for the files before mark_file()",
     "apps/pulls/actions/pulls.py:create_review": "the body is rendered before _create_review()",
     "apps/pulls/actions/pulls.py:update_review": "the body is rendered before its transaction",
     "apps/statuses/actions.py:create_status": "git is asked for the commit before _add()",

@@ -22,7 +22,6 @@ from apps.accounts.principal import Principal
 from apps.core.errors import ApiError
 from apps.events import actions as pings
 from apps.events.models import Ping
-from apps.git.diff import FileChange
 from apps.pulls import actions as pulls
 from apps.pulls.models import Pull, Review
 from apps.repos import actions as repos
@@ -187,12 +186,6 @@ def create_upload(*, access: RepoAccess, filename: str, content_base64: str) -> 
     return uploads.create_upload(access=access, filename=filename, content=content)
 
 
-def set_viewed(*, access: RepoAccess, pull: Pull, path: str, is_viewed: bool) -> object:
-    raw = path.encode()
-    file = FileChange(raw, None, "added", 1, 0, False, "a" * 40, None, "100644", None)
-    return pulls.set_viewed(access=access, pull=pull, file=file, is_viewed=is_viewed)
-
-
 REPO = "/{owner}/repos/{repo_slug}"
 MEMBER = "/teams/{team_slug}/members/{username}"
 BOT = "/teams/{team_slug}/bots/{username}"
@@ -256,7 +249,7 @@ ACTIONS: dict[str, Callable[..., object]] = {
     f"POST {PULL}/merge": pulls.merge_pull,
     f"PUT {PULL}/auto-merge": pulls.set_auto_merge,
     f"DELETE {PULL}/auto-merge": pulls.cancel_auto_merge,
-    f"PUT {PULL}/viewed": set_viewed,
+    f"PUT {PULL}/viewed": pulls.set_viewed,
     f"POST {PULL}/comments": pulls.create_comment,
     f"POST {PULL}/reviews": pulls.create_review,
     f"PUT {REVIEW}": pulls.update_review,

@@ -17,7 +17,15 @@ from apps.core.serializers import VISIBLE, RequestSerializer
 from apps.git.merge import Strategy
 from apps.pulls.models import PullStatus
 from apps.pulls.rules import DECISIONS, SETTABLE, MergeRefused
-from apps.pulls.serializers import CreatePull, CreateReview, MergePull, SetPullStatus, UpdatePull
+from apps.pulls.serializers import (
+    COMMENT_KINDS,
+    CreateComment,
+    CreatePull,
+    CreateReview,
+    MergePull,
+    SetPullStatus,
+    UpdatePull,
+)
 from apps.repos.access import RepoAccess
 from apps.threads.models import Priority, Reply, ReplyStatus, Thread, ThreadStatus
 from apps.threads.queries import index_of, list_replies
@@ -164,6 +172,18 @@ class ReplyForm(TextForm):
 
     kind = choice_field("Kind", REPLY_KINDS)
     body = BodyField(required=True, rows=5)
+
+
+class CommentForm(TextForm):
+    request_serializer = CreateComment
+    id_format = "line_%s"
+
+    kind = choice_field("Kind", COMMENT_KINDS)
+    body = BodyField(required=True, rows=5)
+
+
+class LineReplyForm(ReplyForm):
+    id_format = "line_%s"
 
 
 class EditReply(EditForm, TextForm):

@@ -36,7 +36,17 @@ from apps.web.colours import CHARACTERS_MAX, Line, coloured_lines, escaped
 from apps.web.colours import SECONDS_MAX as FILE_SECONDS_MAX
 from apps.web.colours import VERSION as COLOURS_VERSION
 from apps.web.diff_heads import file_head
-from apps.web.diff_rows import VERSION, Gap, Item, Range, Row, opened, rows_of, with_gaps
+from apps.web.diff_rows import (
+    VERSION,
+    Gap,
+    Item,
+    Range,
+    Row,
+    opened,
+    rows_of,
+    visible_parts,
+    with_gaps,
+)
 from apps.web.diff_tables import Place, TableOptions, diff_table
 from apps.web.hidden_characters import rows_have_hidden
 from apps.web.picture_diffs import is_picture, picture_sides, picture_sizes
@@ -100,8 +110,13 @@ class Reader:
     hides_viewed: bool = False
     may_mark: bool = False
     """Whether they may mark files as viewed, and comment."""
-    below: Mapping[str, Mapping[str, SafeString]] = field(default_factory=dict)
-    """HTML below rows by their id, by the anchor of the file."""
+    places: Callable[[str], Sequence[Place]] = lambda _: ()
+    """The lines of a file, by its anchor, that are opened because something stands below them."""
+    below: Callable[[str], Mapping[str, SafeString]] = lambda _: {}
+    """HTML below the rows of a file, by their id."""
+    head: Callable[[str], SafeString] = lambda _: SafeString("")
+    """HTML above the rows of a file."""
+    comment_count: Callable[[str], int] = lambda _: 0
     has_tools: bool = False
     """Whether the address takes `part`, `name` and `lines` (`pull_files`)."""
 
@@ -126,11 +141,11 @@ class Choices:
             if match and (match[1] in ranges or len(ranges) < OPENED_MAX):
                 last = int(match[3]) if match[3] else SINGLE_FILE_MAX
                 ranges.setdefault(match[1], []).append((int(match[2] or 1), last))
-        places = [Place.parse(query.get(name, "")) for name in ("lines", "comment")]
+        places = [chosen_lines(query), Place.parse(query.get("comment", ""))]
         for place in filter(None, places):
             if place.side == "n":
-                around = max(1, place.first - AROUND), place.last + AROUND
-                ranges.setdefault(place.anchor, []).append(around)
+                lines = max(1, place.first - AROUND), place.last + AROUND
+                ranges.setdefault(place.anchor, []).append(lines)
         anchors = {place.anchor for place in places if place} | {*query.getlist("open")}
         return cls(frozenset(anchors | ranges.keys()), ranges, *places)
 
@@ -165,6 +180,15 @@ class Page:
         """The address of this page up to a further parameter, which the caller appends; escaped."""
         query = with_parameters(self.request.GET, part=None, comment=None)
         return escape(f"{self.difference.address}?{f'{query}&' if query else ''}")
+
+
+def chosen_lines(query: QueryDict) -> Place | None:
+    """The marked lines: of `lines`, or of the form whose fields begin with `lines_`."""
+    if "lines_in" not in query:
+        return Place.parse(query.get("lines", ""))
+    names = ("lines_in", "lines_side", "lines_from", "lines_to")
+    file, side, first, last = (query.get(name, "") for name in names)
+    return Place.parse(f"{file}-{side}{first}-{last or first}")
 
 
 def anchor_of(file: FileChange) -> str:
@@ -429,9 +453,20 @@ def file_context(page: Page, file: FileChange) -> dict[str, Any]:
         "has_hidden": rows_have_hidden(row for row in visible if not isinstance(row, Gap)),
         "alone": "" if visible else page.address(file=path),
         "open": page.link_start + mark_safe(f"open={anchor}#{anchor}"),  # noqa: S308 - hexadecimal
+        "lines_link": f"{page.link_start}lines={anchor}-{first_line(rows or ())}",
         "is_viewed": page.reader.has_viewed(file),
         "pictures": pictures_of(page, file),
+        "comments": page.reader.head(anchor) if is_sent or file.is_binary else "",
+        "comment_count": page.reader.comment_count(anchor),
     }
+
+
+def first_line(rows: Sequence[Row]) -> str:
+    """The first changed line, as an address has it."""
+    for sign, old, new, _ in rows:
+        if sign in {"+", "-"}:
+            return f"n{new}" if new else f"o{old}"
+    return "n1"
 
 
 def pictures_of(page: Page, file: FileChange) -> list[dict[str, Any]]:
@@ -462,11 +497,23 @@ def page_of_file(difference: Difference, file: FileChange, kind: str = "files") 
 
 def items_of(page: Page, file: FileChange, rows: Sequence[Row]) -> list[Item]:
     """The rows of a file, with the lines that the address opens."""
-    items = with_gaps(rows)
-    ranges = page.choices.ranges.get(anchor_of(file))
-    if ranges and rows:
-        items = opened(items, ranges, file_lines(page.difference, file))
-    return [*items]
+    items, anchor = [*with_gaps(rows)], anchor_of(file)
+    gaps = [item for item in items if isinstance(item, Gap)]
+    ranges = [*page.choices.ranges.get(anchor, ())]
+    for place in page.reader.places(anchor):
+        ranges += around(place, gaps)
+    if not any(visible_parts(gap, ranges) for gap in gaps):
+        return items
+    return [*opened(items, ranges, file_lines(page.difference, file))]
+
+
+def around(place: Place, gaps: Sequence[Gap]) -> Iterator[Range]:
+    """The hidden lines, by their numbers in the new file, that are opened around a place."""
+    for gap in gaps:
+        shift = gap.shift if place.side == "o" else 0
+        first, last = place.first - shift, place.last - shift
+        if gap.first <= last and first <= gap.last:
+            yield first - AROUND, last + AROUND
 
 
 def table_options(page: Page, file: FileChange) -> TableOptions:
@@ -478,7 +525,7 @@ def table_options(page: Page, file: FileChange) -> TableOptions:
         expand=f"{page.link_start}expand={anchor}." if can_grow else "",
         comment=f"{page.link_start}comment=" if page.reader.may_mark else "",
         marked=[one for one in (choices.marked, choices.comment) if one and one.anchor == anchor],
-        below=page.reader.below.get(anchor, {}),
+        below=page.reader.below(anchor),
     )
 
 

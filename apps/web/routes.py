@@ -101,6 +101,7 @@ urlpatterns += [
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     below = f"{owner}/<repo_slug:repo_slug>"
     protection = f"{below}/settings/protections/<uid:uid>"
+    comment = f"{below}/pulls/<number:number>/comments/<number:to>"
     reply = f"{below}/threads/<number:number>/replies/<number:to>"
     urlpatterns += [
         path(f"{below}.git", repos.clone_address),
@@ -130,6 +131,9 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{below}/pulls/<number:number>/commits", pulls.pull_commits),
         path(f"{below}/pulls/<number:number>/files", pull_files.pull_files),
         path(f"{below}/pulls/<number:number>/viewed", pull_files.set_viewed),
+        path(f"{below}/pulls/<number:number>/comments/<segment:place>", pull_files.comment),
+        path(f"{comment}/reply", pull_files.reply_to_comment),
+        path(f"{comment}/status", pull_files.set_comment_status),
         path(f"{below}/pulls/<number:number>/reviews", pulls.review),
         path(f"{below}/pulls/<number:number>/merge", pulls.merge),
         path(f"{below}/pulls/<number:number>/auto-merge", pulls.auto_merge),

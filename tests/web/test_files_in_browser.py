@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def files(site: Site) -> Iterator[str]:
+def files(site: Site) -> str:
     """The path of the tab in the repository, of a pull that changes five files."""
     site.server.run(PUSH)
     fields = {"title": "Other lines", "body": "", "source_branch": "topic", "target_branch": "main"}

@@ -14,7 +14,7 @@ from apps.pulls.actions.pulls import (
     update_pull,
     update_review,
 )
-from apps.pulls.actions.viewing import see_version, set_viewed
+from apps.pulls.actions.viewing import mark_file, see_version, set_viewed
 
 __all__ = [
     "cancel_auto_merge",
@@ -23,6 +23,7 @@ __all__ = [
     "create_pull",
     "create_review",
     "delete_review",
+    "mark_file",
     "merge_pull",
     "see_version",
     "set_auto_merge",

@@ -39,7 +39,7 @@ async function follow(link) {
   const fresh = await load(section, link.href);
   if (!fresh) return;
   const target = new URL(link.href).hash.slice(1);
-  focusOn(fresh.querySelector("tr.below textarea") ?? document.getElementById(target) ?? fresh);
+  focusOn(fresh.querySelector("#say-line ~ * textarea, form[aria-labelledby=say-line] textarea") ?? document.getElementById(target) ?? fresh);
 }
 
 async function mark(form, button) {
@@ -129,9 +129,18 @@ document.addEventListener(
 );
 
 document.addEventListener("submit", event => {
-  if (event.target.id !== "viewed" || !event.submitter?.value) return;
+  const form = event.target;
+  if (form.matches(`${FILE} form[data-part]`)) {
+    event.preventDefault();
+    const body = new FormData(form, event.submitter);
+    const id = form.closest(".line-comment").id;
+    load(form.closest(FILE), form.action, { method: "POST", body }).then(fresh =>
+      focusOn(fresh?.querySelector(`#${id} :is(summary, button)`)),
+    );
+  }
+  if (form.id !== "viewed" || !event.submitter?.value) return;
   event.preventDefault();
-  mark(event.target, event.submitter);
+  mark(form, event.submitter);
 });
 
 const filter = document.querySelector("[data-filter] [name=name]");
