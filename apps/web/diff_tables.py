@@ -136,7 +136,7 @@ def unified_row(options: TableOptions, item: Item) -> str:
         numbers = f'{left}<td class="n{kind}">{number_links(options, target, new)}</td>'
     marked = mark(options, item)
     row = f'<tr id="{target}"{marked}>{numbers}<td class="c{kind}">{text}</td></tr>\n'
-    return row + below(options, 3, item)
+    return row + below(options, '<td class="n old"></td><td colspan="2">', item)
 
 
 def split_row(options: TableOptions, pair: Pair | Gap) -> str:
@@ -148,7 +148,9 @@ def split_row(options: TableOptions, pair: Pair | Gap) -> str:
     of_left = row_id(options.anchor, left) if left else target
     cells = side_cells(options, of_left, left, 1) + side_cells(options, target, right, 2)
     marked = mark(options, *filter(None, pair))
-    return f'<tr id="{target}"{marked}>{cells}</tr>\n{below(options, 4, left, right)}'
+    return (
+        f'<tr id="{target}"{marked}>{cells}</tr>\n{below(options, '<td colspan="4">', left, right)}'
+    )
 
 
 def side_cells(options: TableOptions, target: str, row: Row | None, column: int) -> str:
@@ -201,15 +203,15 @@ def mark(options: TableOptions, *rows: Row) -> str:
     return ""
 
 
-def below(options: TableOptions, columns: int, *rows: Row | None) -> str:
-    """The rows with further HTML below the lines of these rows."""
+def below(options: TableOptions, start: str, *rows: Row | None) -> str:
+    """The rows with further HTML below the lines of these rows. `start`: of the cells of a row."""
     if not options.below:
         return ""
     ids: dict[str, None] = {}
     for _, old, new, _ in filter(None, rows):
         ids |= {f"{options.anchor}-{side}{line}": None for side, line in (("o", old), ("n", new))}
     texts = [options.below[one] for one in ids if one in options.below]
-    return "".join(f'<tr class="below"><td colspan="{columns}">{one}</td></tr>\n' for one in texts)
+    return "".join(f'<tr class="below">{start}{one}</td></tr>\n' for one in texts)
 
 
 def gap_text(options: TableOptions, gap: Gap) -> str:

@@ -287,8 +287,6 @@ def files_with_rows(
         return fitting(files, SINGLE_FILE_MAX), []
     chosen = [file for file in files if anchor_of(file) in choices.opened]
     others = [file for file in files if file not in chosen and not reader.has_viewed(file)]
-    if "part" in request.GET and reader.has_tools:
-        others = []
     return fitting(chosen, SINGLE_FILE_MAX), fitting(others, LINES_MAX)
 
 

@@ -54,7 +54,8 @@ def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
     that version of it. `?part=` is the HTML of one file, for scripts.
     """
     pull = get_pull(access.repo, number)
-    form, place, to = None, Place.parse(request.GET.get("comment", "")), None
+    form: Form | None = None
+    place, to = Place.parse(request.GET.get("comment", "")), None
     if "reply" in request.GET:
         to = count_parameter(request.GET, "reply", 1)
     if may_change(access) and to:
@@ -260,7 +261,7 @@ def set_viewed(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
     anchor = str(request.POST.get("viewed" if is_viewed else "unviewed", ""))
     file = file_with(anchor, versions.files_of(version, who_asks(request)).files)
     actions.mark_file(access=access, pull=pull, file=file, is_viewed=is_viewed)
-    return back_to(request, access, number, anchor)
+    return back_to(request, access, number, anchor, closed=anchor if is_viewed else "")
 
 
 def file_with(anchor: str, files: Any) -> FileChange:
@@ -272,13 +273,19 @@ def file_with(anchor: str, files: Any) -> FileChange:
 
 
 def back_to(
-    request: PageRequest, access: RepoAccess, number: int, target: str, file: str = ""
+    request: PageRequest,
+    access: RepoAccess,
+    number: int,
+    target: str,
+    *,
+    opened: str = "",
+    closed: str = "",
 ) -> HttpResponse:
-    """303 to an element of the page whose form was sent; `file`: the anchor of a file to open."""
+    """303 to an element of the page that sent the form. `opened` and `closed`: anchors of files."""
     query = request.GET.copy()
     query.pop(AT, None)
-    if file and file not in query.getlist("open"):
-        query.appendlist("open", file)
+    files = [one for one in query.getlist("open") if one not in {opened, closed}]
+    query.setlist("open", [*files, *filter(None, [opened])])
     text = f"?{query.urlencode()}" if query else ""
     return redirect_to(f"/{access.repo.path}/pulls/{number}/files{text}#{target}")
 
@@ -298,7 +305,7 @@ def comment(request: PageRequest, access: RepoAccess, number: int, place: str) -
             file = file_with(where.anchor, versions.files_of(version, who_asks(request)).files)
             fields = {"place": line_place(version, file, where), **form.cleaned_data}
             actions.comment_on_line(access=access, pull=pull, **fields)
-            return back_to(request, access, number, where.end, where.anchor)
+            return back_to(request, access, number, where.end, opened=where.anchor)
     return show_files(request, access, pull, form, place=where)
 
 

@@ -13,9 +13,10 @@ function focusOn(element) {
 }
 
 // Replaces a file by the HTML of its address. Leads there if the server does not send it.
-async function load(section, address, options) {
+async function load(section, address, options, isOpen = true) {
   const url = new URL(address, location.href);
   url.searchParams.set("part", section.id);
+  if (isOpen) url.searchParams.append("open", section.id);
   const answer = await fetch(url, options).catch(() => null);
   if (!answer?.ok) {
     if (options) location.reload();
@@ -45,7 +46,7 @@ async function follow(link) {
 async function mark(form, button) {
   const section = document.getElementById(button.value);
   const body = new FormData(form, button);
-  const fresh = await load(section, form.action, { method: "POST", body });
+  const fresh = await load(section, form.action, { method: "POST", body }, false);
   if (!fresh) return;
   const isViewed = fresh.dataset.viewed === "yes";
   const entry = document.querySelector(`.tree [data-file="${fresh.id}"]`);
