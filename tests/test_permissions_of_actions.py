@@ -23,7 +23,6 @@ from apps.accounts.principal import Principal
 from apps.core.errors import ApiError
 from apps.events import actions as pings
 from apps.events.models import Ping
-from apps.git.diff import FileChange
 from apps.pulls import actions as pulls
 from apps.pulls.models import Pull, Review
 from apps.repos import actions as repos
@@ -196,12 +195,6 @@ def offboard(*, principal: Principal, user: User, **values: Any) -> object:
 def create_upload(*, access: RepoAccess, filename: str, content_base64: str) -> object:
     content = base64.b64decode(content_base64)
     return uploads.create_upload(access=access, filename=filename, content=content)
-
-
-def set_viewed(*, access: RepoAccess, pull: Pull, path: str, is_viewed: bool) -> object:
-    raw = path.encode()
-    file = FileChange(raw, None, "added", 1, 0, False, "a" * 40, None, "100644", None)
-    return pulls.set_viewed(access=access, pull=pull, file=file, is_viewed=is_viewed)
 
 
 REPO = "/{owner}/repos/{repo_slug}"

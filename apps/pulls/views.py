@@ -13,7 +13,6 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from apps.browse.downloads import TEXTS, text_response
-from apps.browse.names import path_in_tree
 from apps.browse.serializers import commit_records, file_record, patched_record
 from apps.core.access import Level, Permission
 from apps.core.conditional import by_names
@@ -528,12 +527,7 @@ class PullViewedViewSet(ContentsViewSet):
 
         `head_sha` names the version whose change is meant, by default the newest one.
         """
-        sent = self.validated_data
-        path = path_in_tree(sent["path"], sent.get("path_base64"))
-        version = versions.version_with_head(self.pull, sent.get("head_sha"))
-        file = versions.file_in(versions.files_of(version, self.throttle_key), path)
-        is_viewed = sent["is_viewed"]
-        actions.set_viewed(access=self.access, pull=self.pull, file=file, is_viewed=is_viewed)
+        version = actions.set_viewed(access=self.access, pull=self.pull, **self.validated_data)
         return self.record(version)
 
     def record(self, version: PullVersion | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from itertools import accumulate, takewhile
 from typing import Any
 
 from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum, Value, Window
-from django.db.models.functions import Length
+from django.db.models.functions import Left, Length
 
 from apps.core.lookup import Missing
 from apps.core.statements import Parameter, Slices, Statement
@@ -23,6 +23,7 @@ from apps.threads.models import (
     THREAD_ROW,
     Reply,
     Thread,
+    child_path,
 )
 
 # Every request below a thread runs these. Django takes longer to compile them than the database
@@ -98,6 +99,21 @@ THREADS = Statement(lambda: list_threads(Parameter("repo")))
 def list_replies(thread: Thread) -> Slices:
     """The values of `ANCHORED_ROW` of the replies that readers see, in tree order."""
     return REPLIES.of(thread=thread.pk)
+
+
+def list_replies_below(
+    thread: Thread, roots: Collection[int], most: int
+) -> list[tuple[int, Sequence[Any]]]:
+    """At most this many replies below these top-level replies, in tree order: each with the number
+    of the reply at its root and the values of `ANCHORED_ROW`. No query without roots.
+    """
+    if not roots:
+        return []
+    paths = {child_path("", number): number for number in roots}
+    rows = Reply.objects.filter(SHOWN, thread=thread, depth__gt=0)
+    rows = rows.alias(root=Left("path", STEP_WIDTH)).filter(root__in=paths).order_by("path")
+    values = rows.values_list(*ANCHORED_ROW.values())[:most]
+    return [(paths[row[PATH][:STEP_WIDTH]], row) for row in values]
 
 
 def named_replies(numbers: Mapping[int, Collection[int]]) -> Q:

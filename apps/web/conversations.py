@@ -174,6 +174,18 @@ class ReplyForm(TextForm):
     body = BodyField(required=True, rows=5)
 
 
+class CommentForm(TextForm):
+    request_serializer = CreateComment
+    id_format = "line_%s"
+
+    kind = choice_field("Kind", COMMENT_KINDS)
+    body = BodyField(required=True, rows=5)
+
+
+class LineReplyForm(ReplyForm):
+    id_format = "line_%s"
+
+
 class EditReply(EditForm, TextForm):
     request_serializer = UpdateReply
 

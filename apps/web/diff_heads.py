@@ -36,6 +36,11 @@ def file_head(file: dict[str, Any], *, has_tools: bool, may_mark: bool) -> SafeS
     parts += [f'<span class="small soft">{text}</span>' for text in (file["status"], mode) if text]
     unseen = f'<span class="unseen"> {file["name"]}</span>'
     parts.append(f'<a class="small" href="{escape(file["address"])}">View file{unseen}</a>')
+    if may_mark and file["table"]:
+        href = file["lines_link"]
+        parts.append(f'<a class="small" href="{href}" data-part>Lines{unseen}</a>')
+    if count := file["comment_count"]:
+        parts.append(f'<span class="small soft">{count} comment{"" if count == 1 else "s"}</span>')
     if may_mark:
         name, pressed = ("unviewed", "true") if is_viewed else ("viewed", "false")
         parts.append(

@@ -5,7 +5,7 @@ that a reader has opened.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -149,7 +149,7 @@ def with_gaps(rows: Sequence[Row]) -> Iterator[Item]:
             new_next += sign in " +"
 
 
-def opened(items: Iterator[Item], ranges: Sequence[Range], lines: Sequence[Line]) -> Iterator[Item]:
+def opened(items: Iterable[Item], ranges: Sequence[Range], lines: Sequence[Line]) -> Iterator[Item]:
     """The rows with the lines of these ranges in place of the gaps that have them. `lines`: all
     lines of the new file.
     """

@@ -136,7 +136,7 @@ def unified_row(options: TableOptions, item: Item) -> str:
         numbers = f'{left}<td class="n{kind}">{number_links(options, target, new)}</td>'
     marked = mark(options, item)
     row = f'<tr id="{target}"{marked}>{numbers}<td class="c{kind}">{text}</td></tr>\n'
-    return row + below(options, 3, target)
+    return row + below(options, '<td class="n old"></td><td colspan="2">', item)
 
 
 def split_row(options: TableOptions, pair: Pair | Gap) -> str:
@@ -146,10 +146,11 @@ def split_row(options: TableOptions, pair: Pair | Gap) -> str:
     row = right or left
     target = row_id(options.anchor, row) if row else ""
     of_left = row_id(options.anchor, left) if left else target
-    both = [*dict.fromkeys((of_left, target))]
     cells = side_cells(options, of_left, left, 1) + side_cells(options, target, right, 2)
     marked = mark(options, *filter(None, pair))
-    return f'<tr id="{target}"{marked}>{cells}</tr>\n{below(options, 4, *both)}'
+    return (
+        f'<tr id="{target}"{marked}>{cells}</tr>\n{below(options, '<td colspan="4">', left, right)}'
+    )
 
 
 def side_cells(options: TableOptions, target: str, row: Row | None, column: int) -> str:
@@ -202,12 +203,15 @@ def mark(options: TableOptions, *rows: Row) -> str:
     return ""
 
 
-def below(options: TableOptions, columns: int, *targets: str) -> str:
-    """The rows with further HTML below the row with these ids."""
+def below(options: TableOptions, start: str, *rows: Row | None) -> str:
+    """The rows with further HTML below the lines of these rows. `start`: of the cells of a row."""
     if not options.below:
         return ""
-    texts = [options.below[target] for target in targets if target in options.below]
-    return "".join(f'<tr class="below"><td colspan="{columns}">{one}</td></tr>\n' for one in texts)
+    ids: dict[str, None] = {}
+    for _, old, new, _ in filter(None, rows):
+        ids |= {f"{options.anchor}-{side}{line}": None for side, line in (("o", old), ("n", new))}
+    texts = [options.below[one] for one in ids if one in options.below]
+    return "".join(f'<tr class="below">{start}{one}</td></tr>\n' for one in texts)
 
 
 def gap_text(options: TableOptions, gap: Gap) -> str:
@@ -223,20 +227,23 @@ def gap_links(options: TableOptions, gap: Gap) -> Iterator[str]:
         count = len(gap)
         words = f"Show {count} hidden line{'' if count == 1 else 's'}"
         target = gap.last + 1 if gap.is_above else gap.first
-        yield gap_link(options, gap.first, gap.last, target, words)
+        yield gap_link(options, f"{gap.first}-{gap.last}", target, words)
         return
     if gap.first > 1:
-        end = gap.first + STEP - 1
-        yield gap_link(options, gap.first, end, gap.first - 1, f"↓ {STEP} lines")
+        after = f"{gap.first}-{gap.first + STEP - 1}"
+        yield gap_link(options, after, gap.first - 1, f"↓ {STEP} lines")
     if gap.is_above:
-        begin = gap.last - STEP + 1
-        yield gap_link(options, begin, gap.last, gap.last + 1, f"↑ {STEP} lines")
+        before = f"{gap.last - STEP + 1}-{gap.last}"
+        yield gap_link(options, before, gap.last + 1, f"↑ {STEP} lines")
+    if gap.first == 1 or not gap.is_above:
+        target = gap.last + 1 if gap.is_above else gap.first
+        yield gap_link(options, "all", target, "Whole file")
 
 
-def gap_link(options: TableOptions, first: int, last: int, target: int, words: str) -> str:
+def gap_link(options: TableOptions, lines: str, target: int, words: str) -> str:
     """A link that opens lines; it leads to the row beside them, where its reader is."""
-    href = f"{options.expand}{first}-{last}#{options.anchor}-n{target}"
-    hidden = f'<span class="unseen"> from line {first}</span>'
+    href = f"{options.expand}{lines}#{options.anchor}-n{target}"
+    hidden = f'<span class="unseen">, lines {lines}</span>'
     return f'<a class="more" href="{href}" data-part>{words}{hidden}</a>'
 
 

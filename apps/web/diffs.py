@@ -35,7 +35,17 @@ from apps.web.colours import CHARACTERS_MAX, Line, coloured_lines, escaped
 from apps.web.colours import SECONDS_MAX as FILE_SECONDS_MAX
 from apps.web.colours import VERSION as COLOURS_VERSION
 from apps.web.diff_heads import file_head
-from apps.web.diff_rows import VERSION, Gap, Item, Range, Row, opened, rows_of, with_gaps
+from apps.web.diff_rows import (
+    VERSION,
+    Gap,
+    Item,
+    Range,
+    Row,
+    opened,
+    rows_of,
+    visible_parts,
+    with_gaps,
+)
 from apps.web.diff_tables import Place, TableOptions, diff_table
 from apps.web.hidden_characters import rows_have_hidden
 from apps.web.picture_diffs import is_picture, picture_sides, picture_sizes
@@ -100,8 +110,13 @@ class Reader:
     hides_viewed: bool = False
     may_mark: bool = False
     """Whether they may mark files as viewed, and comment."""
-    below: Mapping[str, Mapping[str, SafeString]] = field(default_factory=dict)
-    """HTML below rows by their id, by the anchor of the file."""
+    places: Callable[[str], Sequence[Place]] = lambda _: ()
+    """The lines of a file, by its anchor, that are opened because something stands below them."""
+    below: Callable[[str], Mapping[str, SafeString]] = lambda _: {}
+    """HTML below the rows of a file, by their id."""
+    head: Callable[[str], SafeString] = lambda _: SafeString("")
+    """HTML above the rows of a file."""
+    comment_count: Callable[[str], int] = lambda _: 0
     has_tools: bool = False
     """Whether the address takes `part`, `name` and `lines` (`pull_files`)."""
 
@@ -126,11 +141,11 @@ class Choices:
             if match and (match[1] in ranges or len(ranges) < OPENED_MAX):
                 last = int(match[3]) if match[3] else SINGLE_FILE_MAX
                 ranges.setdefault(match[1], []).append((int(match[2] or 1), last))
-        places = [Place.parse(query.get(name, "")) for name in ("lines", "comment")]
+        places = [chosen_lines(query), Place.parse(query.get("comment", ""))]
         for place in filter(None, places):
             if place.side == "n":
-                around = max(1, place.first - AROUND), place.last + AROUND
-                ranges.setdefault(place.anchor, []).append(around)
+                lines = max(1, place.first - AROUND), place.last + AROUND
+                ranges.setdefault(place.anchor, []).append(lines)
         anchors = {place.anchor for place in places if place} | {*query.getlist("open")}
         return cls(frozenset(anchors | ranges.keys()), ranges, *places)
 
@@ -258,8 +273,6 @@ def files_with_rows(
         return fitting(files, SINGLE_FILE_MAX), []
     chosen = [file for file in files if anchor_of(file.path) in choices.opened]
     others = [file for file in files if file not in chosen and not reader.has_viewed(file)]
-    if "part" in request.GET and reader.has_tools:
-        others = []
     return fitting(chosen, SINGLE_FILE_MAX), fitting(others, LINES_MAX)
 
 
@@ -424,9 +437,20 @@ def file_context(page: Page, file: FileChange) -> dict[str, Any]:
         "has_hidden": rows_have_hidden(row for row in visible if not isinstance(row, Gap)),
         "alone": "" if visible else page.address(file=path),
         "open": page.link_start + mark_safe(f"open={anchor}#{anchor}"),  # noqa: S308 - hexadecimal
+        "lines_link": f"{page.link_start}lines={anchor}-{first_line(rows or ())}",
         "is_viewed": page.reader.has_viewed(file),
         "pictures": pictures_of(page, file),
+        "comments": page.reader.head(anchor) if is_sent or file.is_binary else "",
+        "comment_count": page.reader.comment_count(anchor),
     }
+
+
+def first_line(rows: Sequence[Row]) -> str:
+    """The first changed line, as an address has it."""
+    for sign, old, new, _ in rows:
+        if sign in {"+", "-"}:
+            return f"n{new}" if new else f"o{old}"
+    return "n1"
 
 
 def pictures_of(page: Page, file: FileChange) -> list[dict[str, Any]]:
@@ -473,7 +497,7 @@ def table_options(page: Page, file: FileChange) -> TableOptions:
         expand=f"{page.link_start}expand={anchor}." if can_grow else "",
         comment=f"{page.link_start}comment=" if page.reader.may_mark else "",
         marked=[one for one in (choices.marked, choices.comment) if one and one.anchor == anchor],
-        below=page.reader.below.get(anchor, {}),
+        below=page.reader.below(anchor),
     )
 
 

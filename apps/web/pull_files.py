@@ -1,12 +1,14 @@
-"""`…/pulls/<n>/files`: the changes of a pull, with what their reader has viewed."""
+"""`…/pulls/<n>/files`: the changes of a pull, with what their reader has viewed, and comments."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.http import HttpResponse
+from django.template.loader import render_to_string
+from django.utils.html import escape
+from django.utils.safestring import SafeString
 
-from apps.core.access import Level
 from apps.core.errors import NotFound
 from apps.core.pagination import count_parameter, with_parameters
 from apps.git.diff import FileChange
@@ -14,8 +16,17 @@ from apps.pulls import actions, versions
 from apps.pulls.models import Pull, PullVersion
 from apps.pulls.queries import Progress, get_pull, progress_of
 from apps.repos.access import RepoAccess
+from apps.threads import actions as threads
+from apps.threads.models import Reply, ReplyStatus
+from apps.threads.queries import get_reply
 from apps.web.code import who_asks
-from apps.web.conversations import ReviewForm
+from apps.web.conversations import (
+    REPLY_KINDS,
+    CommentForm,
+    LineReplyForm,
+    ReviewForm,
+    with_html,
+)
 from apps.web.decorators import POST, repo_page
 from apps.web.diffs import Difference, Reader, shown_difference
 from apps.web.file_tree import file_tree
@@ -31,87 +42,186 @@ def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
     that version of it. `?part=` is the HTML of one file, for scripts.
     """
     pull = get_pull(access.repo, number)
-    version = versions.get_version(pull, version_of(request, "version"))
-    since = None
-    if since_number := version_of(request, "from"):
-        since = versions.get_version(pull, since_number)
-    difference = difference_of(version, since, who_asks(request)) if version else None
+    form: Form | None = None
+    place, to = Place.parse(request.GET.get("comment", "")), None
+    if "reply" in request.GET:
+        to = count_parameter(request.GET, "reply", 1)
+    if may_change(access) and to:
+        form = LineReplyForm(request, unbound=True, kind=REPLY_KINDS[0])
+    elif may_change(access) and place:
+        form = CommentForm(request, unbound=True, kind="comment")
+    return show_files(request, access, pull, form, place=place, to=to)
+
+
+def show_files(
+    request: PageRequest,
+    access: RepoAccess,
+    pull: Pull,
+    form: Form | None = None,
+    *,
+    place: Place | None = None,
+    to: int | None = None,
+) -> HttpResponse:
+    """The tab, with the form for a comment at a place or for a reply to the comment `to`."""
+    version = versions.get_version(pull, version_of(request))
+    since = versions.get_version(pull, of) if (of := number_of(request, "from")) else None
     progress = progress_of(pull, access.principal.person_id)
-    is_newest = bool(version and version.version == pull.last_version)
-    context = files_context(request, access, pull, difference, progress)
-    context |= {"since": since, "version": version, "is_newest": is_newest}
-    if "part" in request.GET and difference:
-        return render_repo_page(request, access, "_pull_file", tab="pulls", **context)
-    note_version(access, pull, version, progress)
+    context: dict[str, Any] = {
+        **basic_context(request, access, pull),
+        "version": version,
+        "since": since,
+        "is_newest": bool(version and version.version == pull.last_version),
+    }
+    if version is not None:
+        opened = opened_form(request, access, pull, version, form, place, to)
+        context |= changes_context(request, access, version, since, progress, opened)
+        if "part" in request.GET:
+            return render_repo_page(request, access, "_pull_file", tab="pulls", **context)
+        if request.method != "POST":
+            note_version(access, pull, version, progress)
+    context |= {
+        **versions_context(pull, version, since, progress),
+        "status": form.status_code if form else 200,
+        "headers": form.headers if form else {},
+        "form": form,
+        "review_form": review_form(request, version),
+    }
+    header = pull_header(access, pull, "files")
+    return render_repo_page(request, access, "pull_files", tab="pulls", **header, **context)
+
+
+def versions_context(
+    pull: Pull, version: PullVersion | None, since: PullVersion | None, progress: Progress
+) -> dict[str, Any]:
+    """The earlier versions, and the one that the reader has seen before this."""
     newest = [*versions.list_versions(pull).order_by("-version")[:MOST_VERSIONS]]
-    return render_repo_page(
-        request,
-        access,
-        "pull_files",
-        tab="pulls",
-        **pull_header(access, pull, "files"),
-        **context,
-        is_rebased=bool(version and since and since.merge_base_sha != version.merge_base_sha),
-        versions=[one for one in newest if not version or one["version"] < version.version],
-        unseen_since=unseen_since(version, progress),
-        review_form=review_form(request, version),
-    )
+    return {
+        "is_rebased": bool(version and since and since.merge_base_sha != version.merge_base_sha),
+        "versions": [one for one in newest if not version or one["version"] < version.version],
+        "unseen_since": unseen_since(version, progress),
+    }
 
 
-def version_of(request: PageRequest, name: str) -> int | None:
+def number_of(request: PageRequest, name: str) -> int | None:
     """The number of a version in the query; 422."""
     return count_parameter(request.GET, name, 1) if name in request.GET else None
 
 
-def files_context(
+def version_of(request: PageRequest) -> int | None:
+    """The version that the page shows; None for the newest. A form is shown again on its own."""
+    return number_of(request, AT if request.method == "POST" else "version")
+
+
+def may_change(access: RepoAccess) -> bool:
+    return access.principal.is_signed_in and access.is_writable
+
+
+def basic_context(request: PageRequest, access: RepoAccess, pull: Pull) -> dict[str, Any]:
+    return {
+        "address": f"/{access.repo.path}/pulls/{pull.number}",
+        "may_mark": may_change(access),
+        "query": page_query(request),
+        "hides_viewed": request.GET.get("viewed") == "hide",
+        "name": request.GET.get("name", ""),
+        "kept_query": kept_query(request),
+    }
+
+
+def kept_query(request: PageRequest) -> list[tuple[str, str]]:
+    """The names and values of the parameters that GET forms of the page keep."""
+    lists = request.GET.lists()
+    return [(name, value) for name, values in lists if name in KEPT for value in values]
+
+
+def page_query(request: PageRequest, **changed: Any) -> str:
+    """The query of this page without an open form, for the actions of its forms."""
+    gone = dict.fromkeys((AT, "part", "comment", "reply", *CHOSEN))
+    return with_parameters(request.GET, **{**gone, **changed})
+
+
+def opened_form(
     request: PageRequest,
     access: RepoAccess,
     pull: Pull,
-    difference: Difference | None,
+    version: PullVersion,
+    form: Form | None,
+    place: Place | None,
+    to: int | None,
+) -> dict[str, Any]:
+    """The HTML of the form, and the place or the reply to which it belongs."""
+    if form is None:
+        return {"html": SafeString(""), "place": None, "to": None}
+    if form.is_preview:
+        text = str(form.initial["body"])[: form.fields["body"].max_length]
+        [record] = with_html(request, access, [{"body": text}])
+        form.preview = record["body_html"]
+    at = page_query(request, **{AT: version.version})
+    address = f"/{access.repo.path}/pulls/{pull.number}"
+    end = f"{to}/reply" if to else str(place)
+    context = {
+        "form": form,
+        "place": place,
+        "to": to,
+        "action": f"{address}/comments/{end}?{at}",
+        "cancel": f"{address}/files?{page_query(request)}#{f'reply-{to}' if to else place}",
+    }
+    html = render_to_string("web/_line_form.html", context, request)
+    return {"html": html, "place": place, "to": to}
+
+
+def changes_context(
+    request: PageRequest,
+    access: RepoAccess,
+    version: PullVersion,
+    since: PullVersion | None,
     progress: Progress,
+    opened: dict[str, Any],
 ) -> dict[str, Any]:
     """The context of `_diff.html` and `_diff_file.html` with the tools of a reader."""
-    may_change = access.principal.is_signed_in and access.is_writable
-    hides_viewed = request.GET.get("viewed") == "hide"
-    context: dict[str, Any] = {
-        "address": f"/{access.repo.path}/pulls/{pull.number}",
-        "may_mark": may_change,
-        "query": with_parameters(request.GET, part=None),
-        "hides_viewed": hides_viewed,
-        "name": request.GET.get("name", ""),
+    difference = difference_of(version, since, who_asks(request))
+    files = difference.changes.files
+    comments = comments_for(request, access, version.pull, version, files)
+    comments.context |= {
+        "line_reply": escape(f"?{with_parameters(request.GET, part=None, comment=None)}&reply="),
+        "query": page_query(request),
+        **opened,
     }
-    if difference is None:
-        return {**context, "diff": None}
-    reader = Reader(
-        has_viewed=progress.has_viewed,
-        hides_viewed=hides_viewed,
-        may_mark=may_change,
-        has_tools=True,
-    )
+    comments.context |= {"version": version, "kept_query": kept_query(request)}
+    comments.lines = chosen_lines(request.GET)
+    comments.form = opened["html"]
+    comments.form_row = opened["place"].end if opened["place"] and not opened["to"] else ""
+    reader = reader_of(request, access, progress, comments)
     diff = shown_difference(request, difference, reader=reader)
-    viewed = sum(map(progress.has_viewed, difference.changes.files))
+    hides = request.GET.get("viewed") == "hide"
+    html = "".join(file["table"] + file["comments"] for file in diff["files"] if opened["html"])
     return {
-        **context,
         "diff": diff,
-        "viewed_count": viewed,
         "tree": file_tree(diff["files"]),
-        "kept_query": [
-            (name, value)
-            for name, values in request.GET.lists()
-            if name in {"version", "from", "view", "w", "viewed"}
-            for value in values[-1:]
-        ],
-        "other_viewed": with_parameters(
-            request.GET, page=None, viewed=None if hides_viewed else "hide"
-        ),
+        "viewed_count": sum(map(progress.has_viewed, files)),
+        "other_viewed": with_parameters(request.GET, page=None, viewed=None if hides else "hide"),
+        "elsewhere": comments.html(comments.elsewhere),
+        "lost_form": "" if FORM_ID in html else opened["html"],
     }
 
 
-def note_version(
-    access: RepoAccess, pull: Pull, version: PullVersion | None, progress: Progress
-) -> None:
+def reader_of(
+    request: PageRequest, access: RepoAccess, progress: Progress, comments: Comments
+) -> Reader:
+    return Reader(
+        has_viewed=progress.has_viewed,
+        hides_viewed=request.GET.get("viewed") == "hide",
+        may_mark=may_change(access),
+        has_tools=True,
+        places=comments.places,
+        below=comments.below,
+        head=comments.head,
+        comment_count=comments.count,
+    )
+
+
+def note_version(access: RepoAccess, pull: Pull, version: PullVersion, progress: Progress) -> None:
     """Store that a signed-in person opens this version, unless they have seen a newer one."""
-    if version is None or not access.principal.is_signed_in:
+    if not access.principal.is_signed_in:
         return
     if progress.seen_version is None or progress.seen_version < version.version:
         actions.see_version(access=access, pull=pull, version=version.version)
@@ -130,7 +240,7 @@ def review_form(request: PageRequest, version: PullVersion | None) -> ReviewForm
     return ReviewForm(request, unbound=True, status="approved", expected_head_sha=head)
 
 
-@repo_page(Level.READ, methods=POST, throttle="pulls")
+@repo_page(methods=POST, throttle="pulls")
 def set_viewed(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Mark a file as viewed or not, and go back to it. The buttons send its anchor."""
     pull = get_pull(access.repo, number)
@@ -138,9 +248,8 @@ def set_viewed(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
     is_viewed = "viewed" in request.POST
     anchor = str(request.POST.get("viewed" if is_viewed else "unviewed", ""))
     file = file_with(anchor, versions.files_of(version, who_asks(request)).files)
-    actions.set_viewed(access=access, pull=pull, file=file, is_viewed=is_viewed)
-    query = f"?{request.GET.urlencode()}" if request.GET else ""
-    return redirect_to(f"/{access.repo.path}/pulls/{number}/files{query}#{anchor}")
+    actions.mark_file(access=access, pull=pull, file=file, is_viewed=is_viewed)
+    return back_to(request, access, number, anchor, closed=anchor if is_viewed else "")
 
 
 def file_with(anchor: str, files: Any) -> FileChange:
@@ -149,3 +258,76 @@ def file_with(anchor: str, files: Any) -> FileChange:
         if anchor_of(file.path) == anchor:
             return file  # type: ignore[no-any-return] # of a listing
     raise NotFound("not_found", "This file is not among the changed files.")
+
+
+def back_to(
+    request: PageRequest,
+    access: RepoAccess,
+    number: int,
+    target: str,
+    *,
+    opened: str = "",
+    closed: str = "",
+) -> HttpResponse:
+    """303 to an element of the page that sent the form. `opened` and `closed`: anchors of files."""
+    query = request.GET.copy()
+    query.pop(AT, None)
+    files = [one for one in query.getlist("open") if one not in {opened, closed}]
+    query.setlist("open", [*files, *filter(None, [opened])])
+    text = f"?{query.urlencode()}" if query else ""
+    return redirect_to(f"/{access.repo.path}/pulls/{number}/files{text}#{target}")
+
+
+@repo_page(methods=POST, throttle="pulls")
+def comment(request: PageRequest, access: RepoAccess, number: int, place: str) -> HttpResponse:
+    """Comment on lines; if that is refused, show the changes with the form again."""
+    pull, where = get_pull(access.repo, number), Place.parse(place)
+    if where is None:
+        raise NotFound("not_found", "There is no such line.")
+    form = CommentForm(request)
+    if form.is_valid():
+        with form.refusals():
+            version = versions.get_version(pull, number_of(request, AT))
+            if version is None:
+                raise NotFound("not_found", "This pull has no changes.")
+            file = file_with(where.anchor, versions.files_of(version, who_asks(request)).files)
+            fields = {"place": line_place(version, file, where), **form.cleaned_data}
+            actions.comment_on_line(access=access, pull=pull, **fields)
+            return back_to(request, access, number, where.end, opened=where.anchor)
+    return show_files(request, access, pull, form, place=where)
+
+
+@repo_page(methods=POST, throttle="threads")
+def reply_to_comment(
+    request: PageRequest, access: RepoAccess, number: int, to: int
+) -> HttpResponse:
+    """Reply to a comment on lines, and go back to it."""
+    pull, form = get_pull(access.repo, number), LineReplyForm(request)
+    answered = comment_of(access, pull, to)
+    if form.is_valid():
+        with form.refusals():
+            reply = threads.create_reply(
+                access=access,
+                thread=answered.thread,
+                parent_reply_number=answered.number,
+                **form.cleaned_data,
+            )
+            return back_to(request, access, number, f"reply-{reply.number}")
+    return show_files(request, access, pull, form, to=to)
+
+
+@repo_page(methods=POST, throttle="threads")
+def set_comment_status(
+    request: PageRequest, access: RepoAccess, number: int, to: int
+) -> HttpResponse:
+    """Resolve a comment, or open it again."""
+    reply = comment_of(access, get_pull(access.repo, number), to)
+    status = ReplyStatus.RESOLVED if request.POST.get("status") == "resolved" else ReplyStatus.OPEN
+    threads.update_reply(access=access, reply=reply, status=str(status))
+    return back_to(request, access, number, f"reply-{reply.number}")
+
+
+def comment_of(access: RepoAccess, pull: Pull, number: int) -> Reply:
+    """A reply of the pull's thread; 404."""
+    pull.thread.repo = access.repo
+    return get_reply(pull.thread, number, shown=True)

@@ -102,6 +102,7 @@ urlpatterns += [
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     below = f"{owner}/<repo_slug:repo_slug>"
     protection = f"{below}/settings/protections/<uid:uid>"
+    comment = f"{below}/pulls/<number:number>/comments/<number:to>"
     reply = f"{below}/threads/<number:number>/replies/<number:to>"
     urlpatterns += [
         path(f"{below}.git", repos.clone_address),

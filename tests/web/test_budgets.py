@@ -44,6 +44,7 @@ def compressed(text: str) -> int:
 def test_styles_and_scripts_are_small():
     assert compressed(read("guildhall.css")) <= 9 * KB
     assert compressed(joined(SCRIPT, read, set())) <= 8 * KB
+    assert compressed(read("review.js")) <= 4 * KB
 
 
 @pytest.mark.once

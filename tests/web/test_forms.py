@@ -40,9 +40,13 @@ OF_PAGES_ALONE = {
 """Forms without a request of the API, and why."""
 
 NOT_ON_THE_FORM = {
+    "CommentForm": {
+        *("commit_sha", "path", "path_base64", "side", "line", "start_line", "review_uuid"),
+    },
     "EditPull": {"status"},
     "EditReply": {"links"},
     "EditWebhook": {"is_active", "resume"},
+    "LineReplyForm": {"parent_reply_number", "status", "links"},
     "NewWebhook": {"is_active"},
     "NewBotToken": {"username"},
     "NewToken": {"username"},

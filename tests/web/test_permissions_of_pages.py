@@ -3,6 +3,7 @@ that does the same, by the same people, with the same rows. A page answers 303 o
 to sign in instead of 401; anonymous people can read public repositories.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -58,6 +59,8 @@ BOT_TOKENS = "POST /teams/{team_slug}/bots/{username}/api-tokens"
 ROTATE_BOT_TOKEN = "PUT /teams/{team_slug}/bots/{username}/api-tokens/{uuid}/rotate"
 TEXTS = {"title": "t", "body": "b", "kind": "issue", "priority": "normal", "status": "open"}
 OWN, ALL = ("own",), None
+ARCH = f"f{hashlib.sha256(b'arch').hexdigest()[:12]}"
+"""The file `arch` on the page of a pull."""
 
 
 def read(path: str, *cases: str) -> Page:
@@ -196,8 +199,8 @@ for api_path, path in WEBHOOKS.items():
 NO_BOTS = [cell for cell in CELLS if cell.who != "B"]
 """Bots have no pages: they cannot sign in."""
 ARCHIVE = Page(f"{SETTINGS}/archive", {}, form="")
-VISIT = re.compile("django_session|browsersession|last_seen_at")
-"""In statements that store the first visit of a session."""
+VISIT = re.compile("django_session|browsersession|last_seen_at|seenversion")
+"""In statements that store the first visit of a session, or of a version of a pull."""
 CREATED = {
     "POST /api-tokens": 201,
     "PUT /api-tokens/{uuid}/rotate": 201,
@@ -323,6 +326,9 @@ UNTRIED = {
     "signup": "a way to sign in",
     "teams/{}/~settings": "its row is tried on the page that retires a team",
     "unsubscribe": "its link says who asks",
+    "{}/{}/pulls/{}/comments/{}": "tried by tests/web/test_pull_files.py",
+    "{}/{}/pulls/{}/comments/{}/reply": "tried by tests/web/test_pull_files.py",
+    "{}/{}/pulls/{}/comments/{}/status": "tried by tests/web/test_pull_files.py",
     "{}/{}/threads/{}/replies/{}/reply": "tried on the page of replies to the thread",
 }
 """Pages that accept a POST and have no row in the table, and why."""

@@ -13,9 +13,10 @@ function focusOn(element) {
 }
 
 // Replaces a file by the HTML of its address. Leads there if the server does not send it.
-async function load(section, address, options) {
+async function load(section, address, options, isOpen = true) {
   const url = new URL(address, location.href);
   url.searchParams.set("part", section.id);
+  if (isOpen) url.searchParams.append("open", section.id);
   const answer = await fetch(url, options).catch(() => null);
   if (!answer?.ok) {
     if (options) location.reload();
@@ -39,13 +40,13 @@ async function follow(link) {
   const fresh = await load(section, link.href);
   if (!fresh) return;
   const target = new URL(link.href).hash.slice(1);
-  focusOn(fresh.querySelector("tr.below textarea") ?? document.getElementById(target) ?? fresh);
+  focusOn(fresh.querySelector("#say-line ~ * textarea, form[aria-labelledby=say-line] textarea") ?? document.getElementById(target) ?? fresh);
 }
 
 async function mark(form, button) {
   const section = document.getElementById(button.value);
   const body = new FormData(form, button);
-  const fresh = await load(section, form.action, { method: "POST", body });
+  const fresh = await load(section, form.action, { method: "POST", body }, false);
   if (!fresh) return;
   const isViewed = fresh.dataset.viewed === "yes";
   const entry = document.querySelector(`.tree [data-file="${fresh.id}"]`);
@@ -129,9 +130,18 @@ document.addEventListener(
 );
 
 document.addEventListener("submit", event => {
-  if (event.target.id !== "viewed" || !event.submitter?.value) return;
+  const form = event.target;
+  if (form.matches(`${FILE} form[data-part]`)) {
+    event.preventDefault();
+    const body = new FormData(form, event.submitter);
+    const id = form.closest(".line-comment").id;
+    load(form.closest(FILE), form.action, { method: "POST", body }).then(fresh =>
+      focusOn(fresh?.querySelector(`#${id} :is(summary, button)`)),
+    );
+  }
+  if (form.id !== "viewed" || !event.submitter?.value) return;
   event.preventDefault();
-  mark(event.target, event.submitter);
+  mark(form, event.submitter);
 });
 
 const filter = document.querySelector("[data-filter] [name=name]");

@@ -19,7 +19,7 @@ const LIST = [
 ];
 const ROWS = ".ledger > li, .replies > li, .diff";
 const root = document.documentElement;
-let pressedG = 0;
+let pressedG = -SOON;
 let row = null;
 
 function storage() {
@@ -77,7 +77,7 @@ function onKey(event) {
   const modified = event.ctrlKey || event.metaKey || event.altKey;
   if (field || modified || event.defaultPrevented || !areOn() || dialog?.open) return;
   const goes = event.timeStamp - pressedG < SOON && GO[event.key];
-  pressedG = event.key === "g" ? event.timeStamp : 0;
+  pressedG = event.key === "g" ? event.timeStamp : -SOON;
   if (goes) location.assign(goes);
   else if (ACTS[event.key]) ACTS[event.key]();
   else if (document.dispatchEvent(new CustomEvent("shortcut", { detail: event.key, cancelable: true }))) return;

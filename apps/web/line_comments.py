@@ -1,0 +1,175 @@
+"""Comments on lines of the changes of a pull: below their lines, or at the head of their file."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+
+from apps.browse.names import path_in_tree, shown_path
+from apps.core.access import Level
+from apps.git.diff import FileChange
+from apps.pulls.models import Pull, PullVersion
+from apps.pulls.places import LinePlace
+from apps.pulls.queries import comments_of
+from apps.repos.access import RepoAccess
+from apps.threads.anchors import Side
+from apps.threads.models import ANCHORED_ROW, Reply, ReplyStatus
+from apps.threads.queries import list_replies_below
+from apps.threads.serializers import reply_record
+from apps.web.conversations import with_html
+from apps.web.diff_tables import Place
+from apps.web.diffs import anchor_of
+from apps.web.responses import PageRequest
+
+COMMENTS_MAX = 1000
+"""Comments of a pull that a page shows, and as many replies to them."""
+REASONS = {
+    "changed": "the lines have changed since then",
+    "file_deleted": "the file has been deleted since then",
+    "binary": "the file is binary now",
+    "too_large": "the file is too large now",
+    "line_gone": "the lines no longer exist",
+}
+
+
+@dataclass
+class Comments:
+    """The comments of a pull on the files of a page, by the anchor of their file."""
+
+    request: PageRequest
+    access: RepoAccess
+    pull: Pull
+    context: dict[str, Any]
+    """Further context of `_line_comment.html`."""
+    by_row: dict[str, dict[str, list[dict[str, Any]]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    """The comments that stand below a row, by its id."""
+    at_head: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    """Those whose lines are not among the current ones."""
+    elsewhere: list[dict[str, Any]] = field(default_factory=list)
+    """Those on files that the pull no longer changes."""
+    form: str = ""
+    """The form for a comment, below the row `form_row`."""
+    form_row: str = ""
+    lines: Place | None = None
+    """The marked lines, whose tools stand below the last one."""
+
+    def places(self, anchor: str) -> list[Place]:
+        """The places of the comments of a file."""
+        return [*filter(None, map(Place.parse, self.by_row[anchor]))]
+
+    def below(self, anchor: str) -> Mapping[str, SafeString]:
+        """The HTML below rows of a file."""
+        rows = {row: self.html(comments) for row, comments in self.by_row[anchor].items()}
+        if self.form_row.startswith(f"{anchor}-"):
+            html = rows.get(self.form_row, "") + self.form
+            rows[self.form_row] = mark_safe(html)  # noqa: S308 - of templates
+        if self.lines and self.lines.anchor == anchor:
+            context = {**self.context, "lines": self.lines}
+            tools = render_to_string("web/_lines_chosen.html", context, self.request)
+            html = tools + rows.get(self.lines.end, "")
+            rows[self.lines.end] = mark_safe(html)  # noqa: S308 - of templates
+        return rows
+
+    def head(self, anchor: str) -> SafeString:
+        """The HTML at the head of a file: its outdated comments."""
+        return self.html(self.at_head[anchor])
+
+    def count(self, anchor: str) -> int:
+        rows = self.by_row[anchor].values()
+        return sum(map(len, rows)) + len(self.at_head[anchor])
+
+    def html(self, comments: Sequence[dict[str, Any]]) -> SafeString:
+        parts = [
+            render_to_string(
+                "web/_line_comment.html", {**self.context, "comment": one}, self.request
+            )
+            for one in comments
+        ]
+        return mark_safe("".join(parts))  # noqa: S308 - of templates
+
+
+def comments_for(
+    request: PageRequest,
+    access: RepoAccess,
+    pull: Pull,
+    version: PullVersion,
+    files: Sequence[FileChange],
+) -> Comments:
+    """The comments of a pull with their replies, on the files of a version. Three queries."""
+    comments = Comments(request, access, pull, comment_context(access, pull))
+    by_path = {("n", file.path): file for file in files}
+    by_path |= {("o", file.previous_path or file.path): file for file in files}
+    for record in records_of(request, access, pull):
+        anchor, current = record["anchor"], record["anchor"]["current"]
+        side = "o" if anchor["side"] == Side.OLD else "n"
+        where = current or anchor
+        path = path_in_tree(where["path"], where.get("path_base64"))
+        file = by_path.get((side, path))
+        commit = version.merge_base_sha if side == "o" else version.head_sha
+        is_here = bool(current) and current["commit_sha"] == commit
+        record["words"] = words_of(anchor)
+        record["reason"] = REASONS.get(anchor["outdated_reason"] or "", "")
+        record["file"] = shown_path(path)
+        if file is None:
+            record["is_elsewhere"] = True
+            comments.elsewhere.append(record)
+        elif is_here:
+            row = f"{anchor_of(file)}-{side}{current['line']}"
+            comments.by_row[anchor_of(file)][row].append(record)
+        else:
+            comments.at_head[anchor_of(file)].append(record)
+    return comments
+
+
+def records_of(request: PageRequest, access: RepoAccess, pull: Pull) -> list[dict[str, Any]]:
+    """The records of the comments, each with the records of the replies to it."""
+    number, columns = pull.number, ANCHORED_ROW.values()
+    rows = comments_of(pull).values_list(*columns)[:COMMENTS_MAX]
+    records = [reply_record(row, number) for row in rows]
+    by_number = {record["number"]: record for record in records}
+    below = list_replies_below(pull.thread, by_number, COMMENTS_MAX)
+    replies = [(root, reply_record(row, number)) for root, row in below]
+    for record in records:
+        record["replies"] = []
+    for root, reply in replies:
+        by_number[root]["replies"].append(reply)
+    every = [*records, *(reply for _, reply in replies)]
+    texts = [record for record in every if not record["is_deleted"]]
+    with_html(request, access, texts, Reply.objects, address=f"/{access.repo.path}/pulls/{number}")
+    return records
+
+
+def words_of(anchor: dict[str, Any]) -> str:
+    """The lines that a comment was made about, in words."""
+    first, last = anchor["start_line"], anchor["line"]
+    lines = f"line {last}" if first == last else f"lines {first} to {last}"
+    of = " of the old file" if anchor["side"] == Side.OLD else ""
+    return f"{lines}{of} at {anchor['commit_sha'][:7]}"
+
+
+def comment_context(access: RepoAccess, pull: Pull) -> dict[str, Any]:
+    may_change = access.principal.is_signed_in and access.is_writable
+    is_author = access.principal.person_id == pull.thread.created_by_id
+    return {
+        "address": f"/{access.repo.path}/pulls/{pull.number}",
+        "thread": {"web_url": f"/{access.repo.path}/threads/{pull.number}"},
+        "may_comment": may_change,
+        "may_resolve": may_change and (is_author or access.level >= Level.WRITE),
+        "resolved": str(ReplyStatus.RESOLVED),
+    }
+
+
+def line_place(version: PullVersion, file: FileChange, place: Place) -> LinePlace:
+    """The place on the page as one of the version."""
+    lines = {"line": place.last, "start_line": place.first}
+    if place.side == "o":
+        path = file.previous_path or file.path
+        return LinePlace(version.merge_base_sha or "", path, side=Side.OLD, **lines)
+    return LinePlace(version.head_sha, file.path, side=Side.NEW, **lines)
