@@ -263,7 +263,7 @@ ACTIONS: dict[str, Callable[..., object]] = {
     f"PUT {PULL}/reviewers": pulls.set_reviewers,
     f"PUT {PULL}/auto-merge": pulls.set_auto_merge,
     f"DELETE {PULL}/auto-merge": pulls.cancel_auto_merge,
-    f"PUT {PULL}/viewed": set_viewed,
+    f"PUT {PULL}/viewed": pulls.set_viewed,
     f"POST {PULL}/apply-suggestions": pulls.apply_suggestions,
     f"POST {PULL}/comments/{{reply_number}}/apply": pulls.apply_suggestions,
     f"PUT {PULL}/update-branch": pulls.update_branch,

@@ -39,16 +39,14 @@ from apps.pulls.serializers import (
     ReviewRecord,
     SetAutoMerge,
     SetPullStatus,
-    SetViewed,
     UpdatePull,
     UpdateReview,
-    ViewedRecord,
     merge_record,
     pull_protection_record,
     pull_records,
     review_record,
-    viewed_record,
 )
+from apps.pulls.viewed_serializers import SetViewed, ViewedRecord, viewed_record
 from apps.repos.access import RepoScoped
 from apps.repos.http.transfer_slots import caller_of
 from apps.repos.protection_rules import RULES

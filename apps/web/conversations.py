@@ -19,6 +19,8 @@ from apps.git.merge import Strategy
 from apps.pulls.models import Pull, PullStatus
 from apps.pulls.rules import DECISIONS, SETTABLE, MergeRefused, merge_message
 from apps.pulls.serializers import (
+    COMMENT_KINDS,
+    CreateComment,
     CreatePull,
     CreateReview,
     MergePull,

@@ -182,6 +182,15 @@ class Page:
         return escape(f"{self.difference.address}?{f'{query}&' if query else ''}")
 
 
+def chosen_lines(query: QueryDict) -> Place | None:
+    """The marked lines: of `lines`, or of the form whose fields begin with `lines_`."""
+    if "lines_in" not in query:
+        return Place.parse(query.get("lines", ""))
+    names = ("lines_in", "lines_side", "lines_from", "lines_to")
+    file, side, first, last = (query.get(name, "") for name in names)
+    return Place.parse(f"{file}-{side}{first}-{last or first}")
+
+
 def shown_difference(
     request: PageRequest,
     difference: Difference,
@@ -481,11 +490,23 @@ def page_of_file(difference: Difference, file: FileChange, kind: str = "files") 
 
 def items_of(page: Page, file: FileChange, rows: Sequence[Row]) -> list[Item]:
     """The rows of a file, with the lines that the address opens."""
-    items = with_gaps(rows)
-    ranges = page.choices.ranges.get(anchor_of(file.path))
-    if ranges and rows:
-        items = opened(items, ranges, file_lines(page.difference, file))
-    return [*items]
+    items, anchor = [*with_gaps(rows)], anchor_of(file.path)
+    gaps = [item for item in items if isinstance(item, Gap)]
+    ranges = [*page.choices.ranges.get(anchor, ())]
+    for place in page.reader.places(anchor):
+        ranges += around(place, gaps)
+    if not any(visible_parts(gap, ranges) for gap in gaps):
+        return items
+    return [*opened(items, ranges, file_lines(page.difference, file))]
+
+
+def around(place: Place, gaps: Sequence[Gap]) -> Iterator[Range]:
+    """The hidden lines, by their numbers in the new file, that are opened around a place."""
+    for gap in gaps:
+        shift = gap.shift if place.side == "o" else 0
+        first, last = place.first - shift, place.last - shift
+        if gap.first <= last and first <= gap.last:
+            yield first - AROUND, last + AROUND
 
 
 def table_options(page: Page, file: FileChange) -> TableOptions:

@@ -23,8 +23,8 @@ from apps.threads.queries import list_replies_below
 from apps.threads.serializers import reply_record
 from apps.web.conversations import with_html
 from apps.web.diff_tables import Place
-from apps.web.diffs import anchor_of
 from apps.web.responses import PageRequest
+from apps.web.templatetags.anchors import anchor_of
 
 COMMENTS_MAX = 1000
 """Comments of a pull that a page shows, and as many replies to them."""
@@ -121,10 +121,10 @@ def comments_for(
             record["is_elsewhere"] = True
             comments.elsewhere.append(record)
         elif is_here:
-            row = f"{anchor_of(file)}-{side}{current['line']}"
-            comments.by_row[anchor_of(file)][row].append(record)
+            row = f"{anchor_of(file.path)}-{side}{current['line']}"
+            comments.by_row[anchor_of(file.path)][row].append(record)
         else:
-            comments.at_head[anchor_of(file)].append(record)
+            comments.at_head[anchor_of(file.path)].append(record)
     return comments
 
 

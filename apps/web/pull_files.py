@@ -28,12 +28,23 @@ from apps.web.conversations import (
     with_html,
 )
 from apps.web.decorators import POST, repo_page
-from apps.web.diffs import Difference, Reader, shown_difference
+from apps.web.diff_tables import Place
+from apps.web.diffs import Reader, chosen_lines, shown_difference
 from apps.web.file_tree import file_tree
 from apps.web.frame import render_repo_page
+from apps.web.line_comments import Comments, comments_for, line_place
 from apps.web.pulls import MOST_VERSIONS, difference_of, pull_header
 from apps.web.responses import PageRequest, redirect_to
 from apps.web.templatetags.anchors import anchor_of
+
+AT = "at"
+"""The version that a form of the page has shown: a parameter of its action."""
+KEPT = {"version", "from", "view", "w", "viewed", "open"}
+"""Parameters that the form of the filter keeps."""
+CHOSEN = ("lines", "lines_in", "lines_side", "lines_from", "lines_to")
+"""Parameters of the marked lines."""
+FORM_ID = 'id="say-line"'
+Form = CommentForm | LineReplyForm
 
 
 @repo_page()

@@ -29,7 +29,7 @@ from apps.pulls.actions.pulls import (
 )
 from apps.pulls.actions.reviewing import change_reviewers, set_reviewers
 from apps.pulls.actions.suggesting import apply_suggestions
-from apps.pulls.actions.viewing import see_version, set_viewed
+from apps.pulls.actions.viewing import mark_file, see_version, set_viewed
 
 __all__ = [
     "add_draft_comment",
@@ -44,6 +44,7 @@ __all__ = [
     "delete_review",
     "delete_source_branch",
     "discard_draft",
+    "mark_file",
     "merge_pull",
     "restore_source_branch",
     "see_version",
