@@ -242,10 +242,6 @@ class PermissionCase:
         drafting = "/reviews/draft" in self.cell.operation
         reviewing = "{review_uuid}" in self.cell.operation or drafting
         self.of = self.sample.pulls[self.repo.pk]
-        if self.cell.operation.endswith("/comments"):
-            PullVersion.objects.get_or_create(
-                pull=self.of, version=1, defaults={"head_sha": self.commit()}
-            )
         operation = self.cell.operation
         if operation.startswith("PUT") and operation.endswith("/viewed"):
             code, author = code_of(self.repo), self.author
@@ -277,6 +273,10 @@ class PermissionCase:
             self.ask()
         if drafting and self.cell.case:
             self.draft = DraftReview.objects.create(pull=self.of, created_by=self.author)
+        if self.cell.operation.endswith("/comments"):
+            PullVersion.objects.get_or_create(
+                pull=self.of, version=1, defaults={"head_sha": self.commit()}
+            )
         return self.of
 
     def ask(self) -> None:
