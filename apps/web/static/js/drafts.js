@@ -38,7 +38,11 @@ function moveDraft(area, button) {
   if (area.value) localStorage.setItem(keyOf(area, button), area.value);
 }
 
+const kept = new WeakSet();
+
 function keep(area) {
+  if (kept.has(area)) return;
+  kept.add(area);
   const save = () => {
     const key = keyOf(area);
     if (area.value) localStorage.setItem(key, area.value);
@@ -78,4 +82,6 @@ document.addEventListener("click", answer);
 if (user) {
   if (sent) forget(sent);
   for (const area of document.querySelectorAll("textarea[data-draft]")) keep(area);
+  // A form that arrives later is kept from its first focus on.
+  document.addEventListener("focusin", event => event.target.dataset.draft !== undefined && keep(event.target));
 }
