@@ -28,9 +28,9 @@ from apps.core.statements import values_of
 from apps.git.merge import Strategy
 from apps.git.refs import MOST_BYTES
 from apps.pulls import rules
-from apps.pulls.actions.branches import SourceDeletion
 from apps.pulls.approval import Approval, Eligibility, MergeReadiness
 from apps.pulls.models import PULL_ROW, SHA_MAX, Pull, PullStatus, Review, ReviewStatus
+from apps.pulls.source_branch import SourceDeletion
 from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo, RepoPath
 from apps.repos.protection_rules import MISSING, settings_of
