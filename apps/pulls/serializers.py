@@ -29,7 +29,6 @@ from apps.git.merge import Strategy
 from apps.git.range_diff import CommitPair
 from apps.git.refs import MOST_BYTES
 from apps.pulls import rules
-from apps.pulls.actions.branches import SourceDeletion
 from apps.pulls.approval import Approval, Eligibility, MergeReadiness
 from apps.pulls.models import (
     ACTIVE,
@@ -42,6 +41,7 @@ from apps.pulls.models import (
 )
 from apps.pulls.review_requests import pending_by_pull
 from apps.pulls.reviewer_serializers import RequestedReviewer, requested_reviewer
+from apps.pulls.source_branch import SourceDeletion
 from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo, RepoPath
 from apps.repos.protection_rules import MISSING, settings_of

@@ -47,12 +47,12 @@ def overlap(edits: Iterable[Edit]) -> bool:
 
 def edited(content: bytes, edits: Sequence[Edit]) -> bytes:
     """The file after these edits, which do not overlap. New lines end like the first line that they
-    replace. A file without a line end at its end stays so.
+    replace. A file that ends without a line end still does.
     """
     lines: list[bytes] = LINE.findall(content)
     for edit in sorted(edits, key=lambda edit: edit.place.start, reverse=True):
         first, end = edit.place.start - 1, edit.place.end
-        line_end = _line_end(lines[max(0, first - 1) : end])
+        line_end = _line_end(lines[max(0, first - 1) : first + 1])
         new = [line.encode() + line_end for line in edit.lines]
         if new and not lines[end - 1].endswith(b"\n"):
             new[-1] = new[-1].removesuffix(line_end)
@@ -61,8 +61,6 @@ def edited(content: bytes, edits: Sequence[Edit]) -> bytes:
 
 
 def _line_end(lines: Sequence[bytes]) -> bytes:
-    """The line end of the last of the first two lines that has one: of the replaced line, or of the
-    line before it.
-    """
-    ends = [line[-2:] for line in lines[:2] if line.endswith(b"\n")]
+    """The line end of the last of these lines that has one."""
+    ends = [line[-2:] for line in lines if line.endswith(b"\n")]
     return b"\r\n" if ends and ends[-1] == b"\r\n" else b"\n"

@@ -270,6 +270,7 @@ def test_a_fenced_block_is_a_suggestion(body, lines):
         (b"a\nb\n", 1, 2, (), b""),
         (b"a\nb", 2, 2, (), b"a\n"),
         (b"a\r\nb\nc\n", 2, 2, ("B",), b"a\r\nB\nc\n"),
+        (b"a\r\nb\n", 1, 1, ("A",), b"A\r\nb\n"),
         (b"a\nb\r\nc\n", 2, 3, ("",), b"a\n\r\n"),
         (b"\xff\na\n", 2, 2, ("\xe4",), b"\xff\n\xc3\xa4\n"),
     ],

@@ -6,41 +6,32 @@ Each is a push by the caller (`apps/repos/branches.py`), in this repository or i
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 
 from django.db import DatabaseError
-from django.db.models import Q
 from django.http import Http404
 from django.utils import timezone
 
 from apps.core.access import Level
-from apps.core.errors import ApiError, Conflict, NotFound, as_api_error, git_failed, plain_error
-from apps.core.locks import lock
+from apps.core.errors import ApiError, Conflict, NotFound, as_api_error, plain_error
 from apps.git import cache
 from apps.git.merge import Built, NothingToMerge, Strategy, build
-from apps.git.run import GitError
 from apps.pulls import rules
 from apps.pulls.heads import access_to_source, fetch_into_source
-from apps.pulls.models import IS_ACTIVE, Pull
+from apps.pulls.models import Pull
+from apps.pulls.source_branch import (
+    SourceDeletion,
+    check_still_active,
+    check_unused,
+    reporting_git,
+    tips_to_update,
+)
 from apps.repos.access import RepoAccess
 from apps.repos.branches import move_branch
-from apps.repos.models import Ref, Repo
 from apps.repos.rules import ZERO
 
 GONE = {"not_found", "branch_missing"}
 """The codes of refusals to delete a branch that has been deleted already."""
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class SourceDeletion:
-    """The outcome of deleting the source branch after a merge. `error`: the refusal; None if the
-    branch is deleted.
-    """
-
-    error: ApiError | None = None
 
 
 def update_branch(*, access: RepoAccess, pull: Pull, expected_head_sha: str | None = None) -> None:
@@ -69,27 +60,6 @@ def update_branch(*, access: RepoAccess, pull: Pull, expected_head_sha: str | No
     pull.refresh_from_db()
 
 
-def tips_to_update(pull: Pull) -> tuple[str, str]:
-    """The heads of source and target; 409 as `check_source`, and if there is no target."""
-    source, target = pull.tip_refs()
-    head = check_source(pull, source)
-    if target is None:
-        raise rules.MergeRefused([rules.missing_branch(pull, head)])
-    return head, target.sha
-
-
-def check_source(pull: Pull, source: Ref | None) -> str:
-    """The head of the source branch, whose stored ref is given. 409 `branch_missing`, or
-    `head_changed` if the branch has commits that the pull does not show.
-    """
-    if source is None:
-        raise rules.MergeRefused([rules.missing_branch(pull, None)])
-    if source.sha != pull.head_sha:
-        text = f"{pull.source_branch} is at {source.sha}, which this pull does not show."
-        raise Conflict("head_changed", text)
-    return source.sha
-
-
 def _merge_of_target(source: RepoAccess, pull: Pull, head: str, target: str) -> str:
     """The commit that merges the target into the head, in the repository of the source."""
     fetch_into_source(pull, target)
@@ -111,16 +81,6 @@ def _merge_of_target(source: RepoAccess, pull: Pull, head: str, target: str) -> 
     if not isinstance(outcome, Built):
         raise rules.MergeRefused([rules.outcome_blocker(outcome)])
     return outcome.sha
-
-
-def check_still_active(pull: Pull) -> None:
-    """409 unless the pull is open or a draft. Locks its repository and the pull; the caller holds
-    the lock of the source.
-    """
-    if pull.is_from_fork:
-        lock(pull.repo)
-    lock(pull)
-    rules.check_active(pull)
 
 
 def delete_source_branch(
@@ -151,21 +111,6 @@ def delete_source_branch(
         )
 
 
-def check_unused(repo: Repo, branch: str) -> None:
-    """409 `branch_in_use` if an open or draft pull is from or into the branch. The text names no
-    pull of another repository.
-    """
-    from_it = Q(source_repo=repo, source_branch=branch)
-    pulls = Pull.objects.filter(IS_ACTIVE, from_it | Q(repo=repo, target_branch=branch))
-    pull = pulls.filter(repo__deletion=None).order_by("number").first()
-    if pull is None:
-        return
-    if pull.repo_id != repo.pk:
-        raise Conflict("branch_in_use", f"An open pull of another repository is from {branch}.")
-    preposition = "into" if pull.target_branch == branch else "from"
-    raise Conflict("branch_in_use", f"Pull {pull.number} {preposition} {branch} is open.")
-
-
 def restore_source_branch(*, access: RepoAccess, pull: Pull) -> None:
     """Create the source branch of a pull again, at the head of the pull.
 
@@ -188,7 +133,7 @@ def restore_source_branch(*, access: RepoAccess, pull: Pull) -> None:
     pull.refresh_from_db()
 
 
-def delete_after_merge(access: RepoAccess, pull: Pull) -> SourceDeletion:
+def delete_after_merge(*, access: RepoAccess, pull: Pull) -> SourceDeletion:
     """Delete the source branch of a pull that the caller has just merged. Never raises a refusal:
     the merge is made. A branch that is gone counts as deleted.
     """
@@ -202,14 +147,3 @@ def delete_after_merge(access: RepoAccess, pull: Pull) -> SourceDeletion:
             logger.exception("The source branch of pull %s could not be deleted", pull.number)
         return SourceDeletion(refusal or plain_error(500))
     return SourceDeletion()
-
-
-@contextmanager
-def reporting_git(pull: Pull) -> Iterator[None]:
-    """503 if git fails in this block. The log names the pull."""
-    try:
-        yield
-    except GitError as error:
-        text = "The source branch of pull %s of repository %s could not be moved"
-        logger.exception(text, pull.number, pull.repo.uuid)
-        raise git_failed(error) from None

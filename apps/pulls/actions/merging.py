@@ -11,7 +11,7 @@ import datetime as dt
 import logging
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from time import monotonic, sleep
 from typing import Any, TypeAlias
@@ -31,10 +31,11 @@ from apps.git.repo import Distance, GitRepo
 from apps.git.run import GitError, Started
 from apps.git.tips import tip_of, tip_of_commit
 from apps.pulls import rules
-from apps.pulls.actions.branches import SourceDeletion, delete_after_merge
+from apps.pulls.actions.branches import delete_after_merge
 from apps.pulls.approval import all_blockers, approval_of
 from apps.pulls.heads import fetch_commit
 from apps.pulls.models import AutoMerge, MergeAttempt, Pull
+from apps.pulls.source_branch import SourceDeletion
 from apps.repos.access import RepoAccess
 from apps.repos.models import PushJournal, Ref
 from apps.repos.pushes import apply_moves, is_doubted, open_journal, read_facts, settle
@@ -154,8 +155,7 @@ def merge_pull(
     caller's first request, if its process may have died; a merge by the caller since then counts as
     this one. `auto_merge`: the pull's auto-merge that this merge carries out; `AutoMergeEnded` if
     the pull no longer has it at the end. `message`: of the commit, for `merge` and `squash` only.
-    With `delete_source_branch`, the source branch is deleted after the merge, and the outcome of
-    this is returned.
+    Returns the outcome of `delete_source_branch`, which comes after the merge.
 
     Errors: 422 for a message with another strategy; 409 with all blockers (docs/pulls.md),
     `head_changed`, `merge_in_progress`, `target_changed` if the target branch changes meanwhile;
@@ -165,20 +165,17 @@ def merge_pull(
     """
     access.require_change(Level.WRITE)
     access.check_holds(pull)
-    deadline = monotonic() + MERGE_SECONDS
-    strategy = Strategy(merge_strategy)
+    deadline, strategy = monotonic() + MERGE_SECONDS, Strategy(merge_strategy)
     rules.check_message(message, strategy)
+    target = pull.target_branch
     merge = Merge(
-        access,
-        pull,
-        strategy,
-        expected_head_sha,
-        pull.target_branch,
-        deadline,
-        auto_merge,
-        message,
-        is_final=not delete_source_branch,
+        access, pull, strategy, expected_head_sha, target, deadline, auto_merge, message
     )
+    _merge_once(replace(merge, is_final=not delete_source_branch), asked_since)
+    return delete_after_merge(access=access, pull=pull) if delete_source_branch else None
+
+
+def _merge_once(merge: Merge, asked_since: dt.datetime | None) -> None:
     try:
         _merge(merge, _check_blockers(merge))
     except Conflict:
@@ -186,11 +183,11 @@ def merge_pull(
             raise
     except GitError as error:
         # git was too slow, or the ref was locked; the next request may succeed.
+        pull = merge.pull
         logger.exception(
             "Pull %s of repository %s could not be merged", pull.number, pull.repo.uuid
         )
         raise git_failed(error) from None
-    return delete_after_merge(access, pull) if delete_source_branch else None
 
 
 def _is_made_since(moment: dt.datetime, merge: Merge) -> bool:

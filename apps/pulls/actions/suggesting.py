@@ -28,9 +28,9 @@ from apps.git.repo import GitRepo
 from apps.git.tree import file_at
 from apps.git.write import NewFile, NewObject, change_tree, store
 from apps.pulls import rules
-from apps.pulls.actions.branches import check_source, check_still_active, reporting_git
 from apps.pulls.heads import access_to_source
 from apps.pulls.models import Pull
+from apps.pulls.source_branch import check_source, check_still_active, reporting_git
 from apps.pulls.suggestions import Edit, edited, overlap, suggestion_in
 from apps.repos.access import RepoAccess
 from apps.repos.branches import move_branch
