@@ -471,7 +471,10 @@ def pull_protection_record(readiness: MergeReadiness, access: RepoAccess) -> dic
         "approvals": [given_approval(review, approval) for review in approval.approvals],
         "checks": [asdict(check) for check in approval.checks.required],
         "statuses_missing": [*approval.unmet_statuses],
-        "comments": approval.comments._asdict(),
+        "comments": {
+            "total": approval.comments.total,
+            "unresolved": approval.comments.unresolved,
+        },
         "changes_requested_by": approval.changes_requested_by,
         "pending_approvers": [user.username for user in approval.pending],
         "is_mergeable": not codes,
