@@ -12,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.git import lines as module
+from apps.git import run
 from apps.git.lines import (
     Hunk,
     Lines,
     Outdated,
     changed_files,
-    find_in_file,
+    find_in_files,
     find_lines,
+    hunks_between,
     shifted,
     split_lines,
 )
@@ -129,25 +131,45 @@ def test_a_file_that_takes_git_too_long_is_too_large_unless_time_is_up(code, mon
     old = code.commit_with({b"a": numbered(1, 9)})
     new = code.commit_with({b"a": b"0\n" + numbered(1, 9)}, old)
     lines = Lines(b"a", 5, 5)
-    change = changed_files(code, old, new, {b"a"})[b"a"]
 
     def late(*_):
         raise GitTimeout("late")
 
     monkeypatch.setattr(module, "hunks_between", late)
-    assert find_in_file(code, change, [lines]) == {lines: Outdated.TOO_LARGE}
+    assert find_lines(code, old, new, lines) == Lines(b"a", 6, 6)
+    monkeypatch.setattr(module, "_hunks_of_files", lambda *_: {})
+    assert find_lines(code, old, new, lines) == Outdated.TOO_LARGE
     monkeypatch.setattr(module, "monotonic", lambda: float("inf"))
     with pytest.raises(GitTimeout):
-        find_in_file(code.within(60), change, [lines])
+        find_lines(code.within(60), old, new, lines)
+
+
+def test_the_changes_of_many_files_are_those_of_each_file(code):
+    text = numbered(1, 200)
+    old = code.commit_with({b"f%d" % number: text for number in range(120)})
+    files = {b"f%d" % number: b"index 1\n@@ -1 +1 @@\n" * number + text for number in range(120)}
+    new = code.commit_with(files, old)
+    changes = changed_files(code, old, new, files.keys())
+    assert len(changes) == 119
+    before = run.spawned
+    hunks = module._hunks_of_files(code, old, new, changes.values())
+    assert run.spawned - before <= 3
+    assert len(hunks) == 119
+    for pair in [*hunks][::40]:
+        assert hunks[pair] == hunks_between(code, *pair)
 
 
 def check(repo, old, new, paths, ranges):
     """Lines in `new` have the bytes that they have in `old`; returns the outcomes."""
     outcomes = []
-    for path, change in changed_files(repo, old, new, paths).items():
-        before = split_lines(read_blob(repo, str(change.previous_sha)))
-        some = [Lines(path, *pair) for pair in ranges(len(before))]
-        for lines, outcome in find_in_file(repo, change, some).items():
+    changes, texts, some = changed_files(repo, old, new, paths), {}, {}
+    for path, change in changes.items():
+        texts[path] = split_lines(read_blob(repo, str(change.previous_sha)))
+        some[path] = [Lines(path, *pair) for pair in ranges(len(texts[path]))]
+    outcomes_by_file = find_in_files(repo, old, new, changes, some)
+    for (path, change), of_file in zip(changes.items(), outcomes_by_file, strict=True):
+        before = texts[path]
+        for lines, outcome in of_file.items():
             outcomes.append(outcome)
             if isinstance(outcome, Lines):
                 after = split_lines(read_blob(repo, str(change.sha)))
