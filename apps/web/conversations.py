@@ -276,7 +276,7 @@ class EditPull(EditForm, TextForm):
     target_branch = forms.ChoiceField(
         label="Into branch",
         required=False,
-        help_text="Approvals for the former branch no longer count.",
+        help_text="After a change, approvals for the former branch no longer count.",
     )
     body = BodyField(required=False)
 
@@ -300,14 +300,12 @@ class ReviewersForm(PageForm):
 
     id_format = "reviewers_%s"
 
-    reviewers = text_field("Username", length=USERNAME_MAX, required=False, list="people", **PLAIN)
+    reviewers = text_field("Username", length=USERNAME_MAX, list="people", **PLAIN)
     remove = forms.CharField(widget=forms.HiddenInput, required=False)
 
-    def clean(self) -> dict[str, Any]:
-        sent = super().clean()
-        if not sent.get("reviewers") and not sent.get("remove"):
-            self.add_error("reviewers", "Enter a username.")
-        return sent
+    def __init__(self, request: PageRequest, **options: Any) -> None:
+        super().__init__(request, **options)
+        self.fields["reviewers"].required = not self.data.get("remove")
 
 
 class SetStatus(PageForm):

@@ -32,7 +32,7 @@ from apps.accounts.access import access_to_user
 from apps.accounts.actions import create_invite, create_token, create_user
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import address_proof, reset_proof
-from apps.pulls.actions import create_pull
+from apps.pulls.actions import create_pull, set_reviewers
 from apps.repos.access import access_to
 from apps.repos.actions import add_approver, create_fork, create_protection, create_repo
 from apps.site.models import SiteSettings
@@ -66,7 +66,8 @@ protection = create_protection(access=access, branch="p" * 200 + "/*")
 add_approver(access=access, protection=protection, user=people[1])
 reader = Principal(people[1])
 create_fork(access=access_to(reader, repo), into=access_to_user(reader, people[1]))
-create_pull(access=access, source_branch="b" * 255, target_branch="main", **hostile)
+pull = create_pull(access=access, source_branch="b" * 255, target_branch="main", **hostile)
+set_reviewers(access=access, pull=pull, reviewers=["Ada1", "Ada2"])
 code, name = code_of(repo), {HOSTILE.replace("/", "|")!r}.encode()
 files = {{
     name: b"W" * 300 + b"\\n<script>raise()</script>\\n",

@@ -69,7 +69,7 @@ def test_a_refusal_stands_at_the_field(visit, pull, address, alice, events):
         assert 'There is no user "nobody".' in page.alert()
         assert page.value("reviewers") == "nobody"
         page = visit(alice).post(f"{address}/reviewers", reviewers="").gives(422)
-        assert "Enter a username." in page.alert()
+        assert "This field is required." in page.alert()
         page = visit(alice).post(f"{address}/reviewers", reviewers="alice").gives(422)
         assert "alice has opened the pull." in page.alert()
 
