@@ -31,6 +31,7 @@ from apps.repos.models import Ref, Repo, Visibility
 from apps.site import limits
 from apps.site.actions import create_rate_limit
 from apps.statuses.actions import create_status
+from apps.threads.anchors import Anchor
 from apps.threads.models import Thread
 from apps.webhooks.models import Delivery, DeliveryStatus, Webhook
 from tests import snapshot
@@ -238,6 +239,16 @@ class Many:
         for person in self.people:
             last = self.make.reply(self.thread, by=person, to=last)
 
+    def comments(self) -> None:
+        for person in self.people:
+            reply = self.make.reply(self.pull.thread, by=person)
+            lines = {"path": b"a", "start_line": 1, "line": 2, "snippet": ["a", "b"]}
+            anchor = Anchor(
+                reply=reply, thread=reply.thread, number=reply.number, commit_sha=SHA, **lines
+            )
+            anchor.set_outcome(SHA, anchor.lines)
+            anchor.save()
+
     def versions(self) -> None:
         """Versions of the pull, each pushed by another person; the newest has a file and a commit
         more.
@@ -344,6 +355,7 @@ LISTS: dict[str, Callable[[Many], Any]] = {
     "/teams/{team_slug}/repos/{repo_slug}/tags": Many.tags,
     "/teams/{team_slug}/repos/{repo_slug}/pulls": Many.pulls,
     "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/reviews": Many.reviews,
+    "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/comments": Many.comments,
     "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/versions": Many.versions,
     "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/commits": Many.versions,
     "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/files": Many.versions,

@@ -4,21 +4,30 @@ The two commits are compared directly, however many lie between them. Lines that
 same bytes as before.
 """
 
+import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from time import monotonic
 from typing import Final, NamedTuple, TypeAlias
 
 from apps.git.diff import PLAIN, RENAMES, SIDE_MAX, FileChange, parse_entries
-from apps.git.repo import EMPTY_TREE, GitRepo, full_sha
+from apps.git.repo import GitRepo, full_sha
 from apps.git.run import GitError, GitTimeout, GitTooLarge
 from apps.git.tree import KINDS, read_blobs
 
 LOOKED_AT: Final = 8000
 """A file is binary if its first bytes, so many of them, contain a NUL. git has the same rule."""
 _HUNK: Final = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+_FILE: Final = re.compile(rb"^index ([0-9a-f]{40})\.\.([0-9a-f]{40})(?: \d+)?$", re.MULTILINE)
+_TEXT: Final = ("-U0", "--diff-algorithm=histogram", "--text", "--no-color", "--full-index", *PLAIN)
+"""Attributes of the repository do not matter to a diff with these options."""
+FILES_TOGETHER: Final = 100
+"""Most files whose paths are arguments of one git."""
+READ_MAX: Final = 8 * 1024 * 1024
+"""Most bytes of the contents that are in memory together."""
 
 
 class Outdated(StrEnum):
@@ -43,6 +52,8 @@ class Lines:
 
 
 Outcome: TypeAlias = Lines | Outdated
+Blobs: TypeAlias = tuple[str, str]
+"""The names of a file's blobs before and after a change."""
 
 
 class Hunk(NamedTuple):
@@ -101,7 +112,7 @@ def _of_paths(
 
 
 def needs_diff(change: FileChange) -> bool:
-    """Whether `find_in_file` has to compare the contents of the file."""
+    """Whether the contents of the file have to be compared."""
     return _is_file(change) and change.sha != change.previous_sha
 
 
@@ -109,27 +120,108 @@ def _is_file(change: FileChange) -> bool:
     return change.mode is not None and change.mode not in KINDS
 
 
-def find_in_file(
-    repo: GitRepo, change: FileChange, lines: Collection[Lines]
-) -> dict[Lines, Outcome]:
-    """Where lines of a file are after its change. `GitError`, `GitTimeout` at the deadline of
-    `repo`. A file that takes git too long by itself is `TOO_LARGE`.
+def find_in_files(
+    repo: GitRepo,
+    old: str,
+    new: str,
+    changes: Mapping[bytes, FileChange],
+    lines: Mapping[bytes, Collection[Lines]],
+) -> Iterator[dict[Lines, Outcome]]:
+    """Where lines of the commit `old` are in `new`, one file after another. `changes`: those of
+    `changed_files`. `GitError`, `GitTimeout` at the deadline of `repo`. A file that takes git too
+    long by itself is `TOO_LARGE`.
     """
+    differing = [change for change in changes.values() if needs_diff(change)]
+    sizes = _sizes(repo, {sha for change in differing for sha in _blobs(change)})
+    small = [change for change in differing if sizes.get(str(change.sha), 0) <= SIDE_MAX]
+    hunks = _hunks_of_files(repo, old, new, [one for one in small if not one.previous_path])
+    for part in _parts(changes, sizes):
+        shas = [sha for change in part.values() if needs_diff(change) for sha in _blobs(change)]
+        contents = read_blobs(repo, shas, most=SIDE_MAX, together=2 * READ_MAX)
+        for path, change in part.items():
+            yield _find_in_file(repo, change, lines[path], contents, hunks)
+
+
+def _sizes(repo: GitRepo, shas: Collection[str]) -> dict[str, int]:
+    """The sizes of these blobs, without those that are missing."""
+    names = [sha.encode() for sha in shas]
+    headers = repo.ask(lambda git: git.info(*names)) if names else []
+    return {header.sha: header.size for header in headers if header}
+
+
+def _parts(
+    changes: Mapping[bytes, FileChange], sizes: Mapping[str, int]
+) -> Iterator[dict[bytes, FileChange]]:
+    """The changes in parts whose contents have together about `READ_MAX` bytes at most."""
+    part, total = dict[bytes, FileChange](), 0
+    for path, change in changes.items():
+        part[path] = change
+        total += sum(min(sizes.get(sha, 0), SIDE_MAX) for sha in _blobs(change))
+        if total > READ_MAX - 2 * SIDE_MAX:
+            yield part
+            part, total = {}, 0
+    yield part
+
+
+def _find_in_file(
+    repo: GitRepo,
+    change: FileChange,
+    lines: Collection[Lines],
+    contents: Mapping[str, bytes],
+    hunks: Mapping[Blobs, list[Hunk]],
+) -> dict[Lines, Outcome]:
     if not _is_file(change):
         return dict.fromkeys(lines, Outdated.FILE_DELETED)
     if not needs_diff(change):
         return {one: Lines(change.path, one.start, one.end) for one in lines}
-    old, new = str(change.previous_sha), str(change.sha)
-    blobs = read_blobs(repo, [old, new], most=SIDE_MAX, together=2 * SIDE_MAX)
-    if old not in blobs:
+    old, new = blobs = _blobs(change)
+    if old not in contents:
         raise GitError(f"object {old} is missing")
-    if new in blobs and b"\0" in blobs[new][:LOOKED_AT]:
+    if new in contents and b"\0" in contents[new][:LOOKED_AT]:
         return dict.fromkeys(lines, Outdated.BINARY)
-    hunks = _hunks_in_time(repo, old, new) if new in blobs else None
-    if hunks is None:
+    of_file = hunks.get(blobs)
+    if of_file is None and new in contents:
+        of_file = _hunks_in_time(repo, *blobs)
+    if of_file is None:
         return dict.fromkeys(lines, Outdated.TOO_LARGE)
-    before, after = split_lines(blobs[old]), split_lines(blobs[new])
-    return {one: _moved(one, change.path, hunks, before, after) for one in lines}
+    before, after = split_lines(contents[old]), split_lines(contents[new])
+    return {one: _moved(one, change.path, of_file, before, after) for one in lines}
+
+
+def _blobs(change: FileChange) -> Blobs:
+    return str(change.previous_sha), str(change.sha)
+
+
+def _hunks_of_files(
+    repo: GitRepo, old: str, new: str, changes: Iterable[FileChange]
+) -> dict[Blobs, list[Hunk]]:
+    """The hunks of files that keep their names, if git can tell those of many at once. `GitTimeout`
+    at the deadline of `repo`.
+    """
+    paths = [os.fsdecode(change.path) for change in changes]
+    hunks: dict[Blobs, list[Hunk]] = {}
+    for start in range(0, len(paths), FILES_TOGETHER):
+        part = paths[start : start + FILES_TOGETHER]
+        sides = ("-r", "-p", "--no-renames", full_sha(old), full_sha(new), "--")
+        with suppress(GitTooLarge, GitTimeout):
+            hunks |= _parse_hunks(repo.git("diff-tree", *_TEXT, *sides, *part).out)
+        if monotonic() >= repo.ends:
+            raise GitTimeout("comparing files took too long")
+    return hunks
+
+
+def _parse_hunks(out: bytes) -> dict[Blobs, list[Hunk]]:
+    """The hunks of each file by its blobs, of an output without context."""
+    _, *parts = _FILE.split(out)
+    return {
+        (old.decode(), new.decode()): _hunks(text)
+        for old, new, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    }
+
+
+def _hunks(text: bytes) -> list[Hunk]:
+    numbers = ([1 if part == b"" else int(part) for part in row] for row in _HUNK.findall(text))
+    return [Hunk(*row) for row in numbers]
 
 
 def _hunks_in_time(repo: GitRepo, old: str, new: str) -> list[Hunk] | None:
@@ -160,15 +252,13 @@ def _moved(
 
 def hunks_between(repo: GitRepo, old: str, new: str) -> list[Hunk]:
     """The changes between two blobs as texts. `GitError`, `GitTooLarge`, `GitTimeout`."""
-    options = ("-U0", "--diff-algorithm=histogram", "--text", "--no-color", *PLAIN)
-    # Some versions of git read the attributes of HEAD here, which anybody may push.
-    config = {"attr.tree": EMPTY_TREE}
-    out = repo.git("diff", *options, full_sha(old), full_sha(new), "--", config=config).out
-    numbers = ([1 if part == b"" else int(part) for part in row] for row in _HUNK.findall(out))
-    return [Hunk(*row) for row in numbers]
+    return _hunks(repo.git("diff", *_TEXT, full_sha(old), full_sha(new), "--").out)
 
 
 def find_lines(repo: GitRepo, old: str, new: str, lines: Lines) -> Outcome:
     """Where these lines of the commit `old` are in `new`. `GitError`."""
-    change = changed_files(repo, old, new, {lines.path}).get(lines.path)
-    return lines if change is None else find_in_file(repo, change, [lines])[lines]
+    changes = changed_files(repo, old, new, {lines.path})
+    if not changes:
+        return lines
+    [outcomes] = find_in_files(repo, old, new, changes, {lines.path: [lines]})
+    return outcomes[lines]

@@ -16,7 +16,7 @@ from apps.git.cache import GitFacts
 from apps.git.lines import split_lines
 from apps.git.run import GitError
 from apps.git.tree import file_at
-from apps.pulls.following import Search, heads_of, outcome_at
+from apps.pulls.following import PUSH_SECONDS, Search, heads_of, outcome_at
 from apps.pulls.models import Pull
 from apps.repos.http.transfer_slots import PERSON
 from apps.threads.anchors import ANCHOR_PATH_MAX, Anchor, Side
@@ -129,10 +129,10 @@ def new_anchor(pull: Pull, checked: CheckedPlace, person_id: int) -> Anchor:
     if heads is None or target is None or target == place.commit_sha:
         return anchor
     git, facts = pull.repo.git, GitFacts()
-    search = Search(git, facts)
+    search = Search(git, facts, files=1)
     search.add([anchor], heads)
     with suppress(GitError, Unavailable), heavy_slots.slot(f"{PERSON}{person_id}"):
-        search.run()
+        search.run(PUSH_SECONDS)
     outcome = outcome_at(git, anchor, target, facts)
     if outcome is None:
         anchor.due_at = timezone.now()

@@ -148,9 +148,8 @@ def split_row(options: TableOptions, pair: Pair | Gap) -> str:
     of_left = row_id(options.anchor, left) if left else target
     cells = side_cells(options, of_left, left, 1) + side_cells(options, target, right, 2)
     marked = mark(options, *filter(None, pair))
-    return (
-        f'<tr id="{target}"{marked}>{cells}</tr>\n{below(options, '<td colspan="4">', left, right)}'
-    )
+    further = below(options, '<td colspan="4">', left, right)
+    return f'<tr id="{target}"{marked}>{cells}</tr>\n{further}'
 
 
 def side_cells(options: TableOptions, target: str, row: Row | None, column: int) -> str:

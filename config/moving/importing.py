@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from fcntl import LOCK_SH
 from itertools import groupby
@@ -39,6 +39,7 @@ from apps.repos.models import Approver, Protection, Repo
 from apps.repos.protection_rules import check_settings, defaults
 from apps.repos.quota import check_import
 from apps.teams.models import Team
+from apps.threads.anchors import Anchor
 from apps.threads.models import (
     DEPTH_MAX,
     Reply,
@@ -129,6 +130,8 @@ class Importer:
         self.companions: set[int] = set()
         self.pulls: dict[int, int] = {}
         """The id of each pull by its number."""
+        self.comments: dict[UUID, list[int]] = defaultdict(list)
+        """The comments on lines of each review, by its uuid in the archive."""
 
     def fill(self, repo: Repo) -> None:
         """Write all rows. `ValueError`."""
@@ -236,11 +239,32 @@ class Importer:
                 targets = [link["target"] for link in row.links]
                 by = row.created_by_id
                 self.note(row.uuid, row.body, *targets, by=by, html=row.body_html)
+            self.add_anchors(tree, rows)
             Thread.objects.filter(pk=thread).update(
                 reply_count=len(live),
                 participant_count=len({author, *(row.created_by_id for row in live)}),
                 last_reply_number=max(rows),
             )
+
+    def add_anchors(self, tree: list[Line], rows: dict[int, Reply]) -> None:
+        """Write the anchors of some replies. The worker looks for their lines."""
+        anchors = []
+        for line in tree:
+            fields = line["anchor"]
+            if fields is None:
+                continue
+            if line["thread_number"] not in self.companions:
+                raise ValueError(f"Reply {line['number']} has lines of a pull, but no pull.")
+            reply = rows[line["number"]]
+            if review := fields.pop("review_uuid"):
+                self.comments[review].append(reply.pk)
+            snippet = [] if reply.is_deleted else fields.pop("snippet")
+            named = {**fields, "snippet": snippet, "number": reply.number}
+            anchor = Anchor(reply=reply, thread_id=reply.thread_id, **named)
+            anchor.set_outcome(anchor.commit_sha, anchor.lines)
+            anchor.due_at = timezone.now()
+            anchors.append(anchor)
+        Anchor.objects.bulk_create(anchors, batch_size=BATCH)
 
     def replies(self, thread: int, tree: list[Line]) -> dict[int, Reply]:
         """The unsaved replies of a thread by number, parents first."""
@@ -393,6 +417,8 @@ class Importer:
                 )
                 rows.append(row)
                 self.note(row.uuid, body, by=row.created_by_id, html=row.body_html)
+                if comments := self.comments.pop(line["uuid"], []):
+                    Anchor.objects.filter(pk__in=comments).update(review_uuid=row.uuid)
             Review.objects.bulk_create(rows)
 
     def follow_branches(self) -> None:

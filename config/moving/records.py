@@ -6,7 +6,9 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.browse.names import PATH_MAX, path_in_tree
 from apps.core.controls import has_controls
+from apps.core.errors import Invalid
 from apps.core.serializers import (
     NameField,
     RuleCharField,
@@ -20,10 +22,13 @@ from apps.git.merge import Strategy
 from apps.git.refs import valid_branch_name
 from apps.git.repo import is_sha
 from apps.pulls.models import REF_MAX, PullStatus, ReviewStatus
+from apps.pulls.places import SNIPPET_BEFORE, SNIPPET_LINES, SNIPPET_WIDTH
+from apps.pulls.serializers import LINE_MAX
 from apps.repos.models import PATTERN_MAX, Visibility
 from apps.repos.protection_rules import Fields, with_request_fields
 from apps.repos.rules import pattern_problem
 from apps.repos.serializers import DESCRIPTION_MAX
+from apps.threads.anchors import ANCHOR_PATH_MAX, Side
 from apps.threads.models import STEP_WIDTH, Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.serializers import BODY_MAX, DELETED, TITLE_MAX, KindField, Links
 from apps.uploads.models import FILENAME_MAX
@@ -33,8 +38,8 @@ NUMBER_MAX = 10**12
 REPLY_MAX = 36**STEP_WIDTH - 1
 
 
-def text_field(most: int = BODY_MAX) -> StrictCharField:
-    return StrictCharField(max_length=most, allow_blank=True)
+def text_field(most: int = BODY_MAX, **options: Any) -> StrictCharField:
+    return StrictCharField(max_length=most, allow_blank=True, **options)
 
 
 def number_field(most: int = NUMBER_MAX, least: int = 1, **options: Any) -> StrictIntegerField:
@@ -128,6 +133,31 @@ class ReplyVersionLine(VersionLine):
     links = Links()
 
 
+class AnchorLine(serializers.Serializer[Any]):
+    """The lines that a reply is about. The worker looks for them at the pull's head."""
+
+    commit_sha = sha_field()
+    path = text_field(PATH_MAX)
+    path_base64 = text_field(2 * PATH_MAX, default=None)
+    side = StrictChoiceField(Side)
+    start_line = number_field(LINE_MAX)
+    line = number_field(LINE_MAX)
+    snippet = serializers.ListField(
+        child=text_field(SNIPPET_WIDTH), max_length=SNIPPET_LINES + SNIPPET_BEFORE
+    )
+    review_uuid = serializers.UUIDField(allow_null=True)
+
+    def validate(self, anchor: dict[str, Any]) -> dict[str, Any]:
+        """Replaces the texts of the path by its bytes."""
+        try:
+            path = path_in_tree(anchor["path"], anchor.pop("path_base64"))
+        except Invalid as error:
+            raise serializers.ValidationError({"path": error.detail}) from None
+        if not 0 < len(path) <= ANCHOR_PATH_MAX or anchor["start_line"] > anchor["line"]:
+            raise serializers.ValidationError("These are no lines of a file.")
+        return {**anchor, "path": path}
+
+
 class ReplyLine(serializers.Serializer[Any]):
     """A reply. The last fields are missing if it is deleted."""
 
@@ -141,6 +171,7 @@ class ReplyLine(serializers.Serializer[Any]):
     links = Links()
     created_by_username = username_field(allow_null=True)
     deleted_at = time_field(allow_null=True)
+    anchor = AnchorLine(allow_null=True, default=None)
     version = number_field(default=1)
     edited_at = time_field(allow_null=True, default=None)
     created_at = time_field(default=None)
@@ -189,6 +220,7 @@ class PullVersionLine(serializers.Serializer[Any]):
 
 
 class ReviewLine(serializers.Serializer[Any]):
+    uuid = serializers.UUIDField()
     pull_number = number_field()
     status = StrictChoiceField(ReviewStatus)
     body = text_field()

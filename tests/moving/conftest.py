@@ -16,8 +16,10 @@ from django.db import transaction
 from django.test import TestCase, override_settings
 
 from apps.accounts.models import User
+from apps.pulls.actions import comment_on_line, create_review
+from apps.pulls.places import LinePlace
 from apps.repos.models import Repo
-from apps.threads.actions import create_thread
+from apps.threads.actions import create_reply, create_thread, delete_reply
 from apps.uploads.actions import create_upload
 from config import demo
 from tests.api import Api
@@ -46,8 +48,26 @@ def tides(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: Any) 
         upload = create_upload(access=access, filename="spring.txt", content=CONTENT)
         body = f"See [it]({BASE}/api/v1/uploads/{upload.uuid}/content) and `x`"
         create_thread(access=access, title="Spring", body=body, kind="question")
+        with TestCase.captureOnCommitCallbacks(execute=True):
+            add_comments(repo)
         yield repo
         transaction.set_rollback(True)
+
+
+def add_comments(repo: Repo) -> None:
+    """Comments on lines of a pull: one of a review, and one that was deleted and has an answer."""
+    pull = repo.pulls.filter(status="open").exclude(head_sha=None).order_by("number")[0]
+    pull.repo, access = repo, access_of(pull.thread.created_by, repo)
+    [path, *_] = repo.git.git("ls-tree", "-r", "--name-only", str(pull.head_sha)).out.splitlines()
+    review = create_review(access=access, pull=pull, status="commented")
+    place, uuid = LinePlace(str(pull.head_sha), path, 1), review.uuid
+    comment_on_line(access=access, pull=pull, place=place, body="Why?", review_uuid=uuid)
+    deleted = comment_on_line(access=access, pull=pull, place=place, body="Why not?")
+    number = deleted.number
+    create_reply(
+        access=access, thread=pull.thread, kind="answer", body="So.", parent_reply_number=number
+    )
+    delete_reply(access=access, reply=deleted)
 
 
 @pytest.fixture

@@ -155,6 +155,15 @@ def test_a_method_that_takes_much_memory_is_refused(archive, refused, tmp_path):
 
 
 LAST = -1
+ANCHOR = {
+    "commit_sha": "1" * 40,
+    "path": "a",
+    "side": "new",
+    "start_line": 1,
+    "line": 2,
+    "snippet": ["a"],
+    "review_uuid": None,
+}
 BAD_LINES: dict[str, tuple[str, dict[str, Any], str]] = {
     "kind": ("threads", {"kind": "gossip"}, "kind"),
     "body": ("threads", {"body": "x" * 65_537}, "body"),
@@ -169,6 +178,9 @@ BAD_LINES: dict[str, tuple[str, dict[str, Any], str]] = {
     "parent": ("replies", {"parent_reply_number": 77_777}, "no parent"),
     "link": ("replies", {"links": [{"kind": "url", "target": "javascript:x"}]}, "links"),
     "lives": ("replies", {"is_deleted": True}, "deleted"),
+    "lines": ("replies", {"anchor": {**ANCHOR, "start_line": 9}}, "no lines of a file"),
+    "path": ("replies", {"anchor": {**ANCHOR, "path": "../a"}}, "not a path"),
+    "no pull": ("replies", {"anchor": ANCHOR}, "no pull"),
     "version": ("reply_versions", {"reply_number": 77_777}, "77777 is not there"),
     "pull": ("reviews", {"pull_number": 999_999}, "pull 999999"),
     "status": ("reviews", {"status": "merged"}, "status"),

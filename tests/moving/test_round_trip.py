@@ -10,7 +10,7 @@ import pytest
 
 from apps.accounts.models import Deletion, User
 from apps.events.models import Ping
-from apps.pulls.jobs import complete_next_version
+from apps.pulls.jobs import complete_next_version, follow_next_comments
 from apps.repos.models import Repo
 from apps.threads.models import Reply
 from apps.threads.queries import SHOWN
@@ -66,6 +66,8 @@ def comparable(archive: Path, name: str, *ignored: str) -> list[Any]:
     uploads = {row["uuid"]: row["sha256"] for row in lines(archive, "uploads")}
 
     def text(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: one for key, one in value.items() if key != "review_uuid"}
         for uuid, digest in uploads.items():
             value = value.replace(uuid, digest) if isinstance(value, str) else value
         return value
@@ -86,6 +88,8 @@ def moved(archive: Path, run: Any) -> Repo:
     run("import_repo", archive, "--user", "alice", "--match-usernames", "--slug", "moved")
     while complete_next_version():
         pass
+    while follow_next_comments():
+        pass
     return Repo.objects.get(slug="moved")
 
 
@@ -105,6 +109,18 @@ def test_all_records_and_refs_come_back(archive: Path, moved: Repo, tides: Repo,
     assert moved.last_number == tides.last_number
     sources = {row["source_repo_path"] for row in lines(again, "pulls")}
     assert sources == {moved.path, None}  # the pull from a fork
+
+
+def test_comments_on_lines_stay_with_their_review(archive: Path, moved: Repo, alice: Api):
+    anchors = {row["number"]: row["anchor"] for row in lines(archive, "replies") if row["anchor"]}
+    pull = next(row["thread_number"] for row in lines(archive, "replies") if row["anchor"])
+    address = f"{moved.api_path}/pulls/{pull}"
+    first, placeholder = alice.get(f"{address}/comments").gives()["results"]
+    reviews = {row["uuid"] for row in alice.get(f"{address}/reviews").gives()["results"]}
+    assert first["anchor"]["review_uuid"] in reviews
+    assert anchors[first["number"]]["review_uuid"] not in reviews
+    assert first["anchor"]["current"] == anchors[first["number"]]["current"]
+    assert placeholder["is_deleted"] and placeholder["anchor"]["snippet"] == []
 
 
 def test_counters_and_trees_are_those_of_the_source(moved: Repo, tides: Repo):

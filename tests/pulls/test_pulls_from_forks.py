@@ -85,6 +85,7 @@ def test_a_pull_follows_the_pushes_to_the_fork(api, upstream, clone, pull, carol
         "source_branch": "topic",
         "target_branch": made["target_branch"],
         "version": 2,
+        "comments_outdated": 0,
     }
 
 
