@@ -124,6 +124,53 @@ def test_lines_are_selected_by_shift_and_changes_reached_by_keys(site: Site, fil
         expect(page.locator("tr:focus")).to_contain_text("line 3")
 
 
+def test_a_comment_is_written_in_place_and_a_draft_survives(site: Site, files: str) -> None:
+    with site.open(files) as page:
+        main = file(page, "main.py")
+        row = main.locator("tr", has_text="line 181").first
+        row.hover()
+        row.locator(".say").click()
+        text = main.get_by_label("Text")
+        expect(text).to_be_focused()
+        assert "comment=" not in page.url
+        text.fill("Half a thou")
+        page.reload()
+        main.locator("tr", has_text="line 182").first.locator(".say").focus()
+        page.keyboard.press("Enter")
+        expect(main.get_by_label("Text")).to_have_value("")
+        main.get_by_role("link", name="Cancel").click()
+        row = main.locator("tr", has_text="line 181").first
+        row.evaluate("row => { row.tabIndex = -1; row.focus(); }")
+        page.keyboard.press("Enter")
+        expect(main.get_by_label("Text")).to_have_value("Half a thou")
+        main.get_by_label("Text").fill("A whole thought.")
+        page.keyboard.press("Control+Enter")
+        comment = page.locator(".line-comment")
+        expect(comment).to_contain_text("A whole thought.")
+        comment.get_by_role("link", name="Reply to reply").click()
+        page.get_by_label("Text").fill("Yes.")
+        page.get_by_role("button", name="Reply", exact=True).click()
+        expect(comment).to_contain_text("Yes.")
+        comment.get_by_role("button", name="Resolve").click()
+        expect(comment.locator("summary")).to_be_focused()
+        expect(comment).to_contain_text("Resolved: ada on line 181")
+        main.locator("tr", has_text="line 181").first.locator(".say").click()
+        expect(main.get_by_label("Text")).to_have_value("")
+
+
+def test_a_comment_is_written_without_scripts_and_without_a_mouse(site: Site, files: str) -> None:
+    with site.open(files, java_script_enabled=False) as page:
+        new = file(page, "new.py")
+        new.get_by_role("link", name="Lines").press("Enter")
+        new.get_by_label("from").fill("2")
+        new.get_by_label("to", exact=True).fill("2")
+        new.get_by_role("button", name="Select").press("Enter")
+        new.get_by_role("link", name="Comment").last.press("Enter")
+        new.get_by_label("Text").fill("No script.")
+        new.get_by_role("button", name="Comment").press("Enter")
+        expect(new.locator("tr.below")).to_contain_text("No script.")
+
+
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
@@ -132,7 +179,7 @@ def test_axe_finds_nothing_and_nothing_overflows(site: Site, files: str) -> None
     with new_page(site.browser, site.server.url, storage_state=site.signed_in) as page:
         page.goto(path)
         anchor = file(page, "main.py").get_attribute("id")
-        for query in ("", "?view=split", f"?lines={anchor}-n98-101", "?viewed=hide&name=main"):
+        for query in ("", "?view=split", f"?lines={anchor}-n98-101", f"?comment={anchor}-n98"):
             page.goto(path + query)
             for look in ((1280, "light"), (1280, "dark"), (390, "light"), (320, "dark")):
                 resize(page, look)

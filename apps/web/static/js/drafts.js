@@ -19,7 +19,11 @@ function forget(path) {
   }
 }
 
+const kept = new WeakSet();
+
 function keep(area) {
+  if (kept.has(area)) return;
+  kept.add(area);
   const save = () => {
     const key = keyOf(area);
     if (area.value) localStorage.setItem(key, area.value);
@@ -57,4 +61,6 @@ document.addEventListener("click", answer);
 if (user) {
   if (sent) forget(sent);
   for (const area of document.querySelectorAll("textarea[data-draft]")) keep(area);
+  // A form that arrives later is kept from its first focus on.
+  document.addEventListener("focusin", event => event.target.dataset.draft !== undefined && keep(event.target));
 }
