@@ -253,7 +253,7 @@ class PermissionCase:
             with while_allowed(self.repo, self.person):
                 self.of = self.make.pull(self.repo, by=self.person)
         if drafting and self.cell.case:
-            self.draft = DraftReview.objects.create(pull=self.of, created_by=self.author)
+            self.draft, _ = DraftReview.objects.get_or_create(pull=self.of, created_by=self.author)
         return self.of
 
     def draft_comment(self) -> object:
@@ -266,7 +266,7 @@ class PermissionCase:
     def versions(self) -> str:
         """The first version of the pull, twice."""
         head = self.commit()
-        PullVersion.objects.create(pull=self.of, version=1, head_sha=head, base_sha=None)
+        PullVersion.objects.get_or_create(pull=self.of, version=1, defaults={"head_sha": head})
         return "1...1"
 
     def path(self) -> str:

@@ -18,7 +18,7 @@ from apps.core.access import Level
 from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict
 from apps.core.locks import lock
-from apps.core.rendered import Rendered, rendered, rendered_for_edit, set_html
+from apps.core.rendered import rendered, rendered_for_edit, set_html
 from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
 from apps.events.record import Change, Pinged, record_all
@@ -246,7 +246,9 @@ def _begun(access: RepoAccess, pull: Pull) -> DraftReview:
     return draft
 
 
-def _revise(row: Rendered, values: dict[str, Any], html: dict[str, Any]) -> list[str]:
+def _revise(
+    row: DraftReview | DraftComment, values: dict[str, Any], html: dict[str, Any]
+) -> list[str]:
     """Save the changed fields of a draft or a comment; return their names."""
     changed = set_changed(row, values)
     if changed:
@@ -293,7 +295,7 @@ def _anchors_of(pull: Pull, comments: Iterable[DraftComment], person_id: int) ->
 def _unplaced(comment: DraftComment) -> Anchor | None:
     """The anchor of a comment on lines for which the worker has to look; None for an answer."""
     checked = _checked(comment)
-    return checked and anchor_of(checked)
+    return None if checked is None else anchor_of(checked)
 
 
 def _parents_of(pull: Pull, comments: Sequence[DraftComment]) -> dict[int, Reply]:

@@ -114,5 +114,6 @@ def _forget_snippets(repo: Repo) -> None:
     lost = anchors.filter(commit_sha__in=repo.git.missing(shas))
     lost.update(snippet=[], due_at=timezone.now())
     drafts = DraftComment.objects.filter(draft__pull__repo=repo).exclude(commit_sha=None)
-    drafted = {*drafts.values_list("commit_sha", flat=True).distinct()}
-    drafts.filter(commit_sha__in=repo.git.missing(drafted)).update(snippet=[])
+    drafted = drafts.values_list("commit_sha", flat=True).distinct()
+    lost_drafts = repo.git.missing({sha for sha in drafted if sha})
+    drafts.filter(commit_sha__in=lost_drafts).update(snippet=[])
