@@ -299,7 +299,7 @@ class PermissionCase:
     def versions(self) -> str:
         """The first version of the pull, twice."""
         head = self.commit()
-        PullVersion.objects.create(pull=self.of, version=1, head_sha=head, base_sha=None)
+        PullVersion.objects.get_or_create(pull=self.of, version=1, defaults={"head_sha": head})
         return "1...1"
 
     def path(self) -> str:

@@ -29,11 +29,14 @@ def cell_of(one: Routed) -> Cell:
     path = one.path.replace("/users/{username}/repos", "/{owner}/repos")
     path = path.replace("/teams/{team_slug}/repos", "/{owner}/repos")
     is_of_person = "members" in path or path.startswith("/users/{username}")
-    case = "a member" if is_of_person else "" if path.endswith("/replies") else "own"
+    is_reply = path.endswith(("/replies", "/comments"))
+    case = "a member" if is_of_person else "" if is_reply else "own"
     case = "a bot" if "/bots/" in path else case
     return Cell(f"{one.method} {path}", case, None, "St", owner, Visibility.PRIVATE, 200)
 
 
+COMMENTED = "2db7cd206364829f95673e25fac43e70acf8a243"
+"""The commit of `PermissionCase.commit`."""
 WITH_BODY = [one for one in routed() if one.request is not None]
 
 

@@ -100,6 +100,13 @@ NAMED: dict[str, Iterable[str]] = {
     "Visibility": Visibility,
     "WebhookState": State,
 }
+ALTERNATIVES = {
+    "CreateCommentRequest": ("path_base64", "review_uuid"),
+    "CreateDraftCommentRequest": ("parent_reply_number", "path_base64"),
+}
+"""Properties that are left out of the example of a schema, because they exclude others, or name a
+record that must exist.
+"""
 NAME_OF = {frozenset(map(str, words)): name for name, words in NAMED.items()}
 FIELDS: dict[str, frozenset[str]] = {
     name: frozenset(fields.split())
@@ -267,12 +274,19 @@ class Describer:
             if JSON in part.get("content", {}):
                 yield part["content"][JSON]
 
+    def example_of(self, name: str) -> Any:
+        """A value that is valid for the schema of this name."""
+        value = self.example(self.describe_schema(name))
+        for alternative in ALTERNATIVES.get(name, ()):
+            del value[alternative]
+        return value
+
     def example(self, schema: dict[str, Any]) -> Any:  # noqa: PLR0911 - one line for each sort
         """A value that is valid for the schema."""
         if "examples" in schema:
             return schema["examples"][0]
         if "$ref" in schema:
-            return self.example(self.describe_schema(schema["$ref"].removeprefix(SCHEMAS)))
+            return self.example_of(schema["$ref"].removeprefix(SCHEMAS))
         if parts := schema.get("oneOf") or schema.get("allOf"):
             return self.example(parts[0])
         if "const" in schema:
