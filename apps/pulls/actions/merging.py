@@ -168,9 +168,7 @@ def merge_pull(
     deadline, strategy = monotonic() + MERGE_SECONDS, Strategy(merge_strategy)
     rules.check_message(message, strategy)
     target = pull.target_branch
-    merge = Merge(
-        access, pull, strategy, expected_head_sha, target, deadline, auto_merge, message
-    )
+    merge = Merge(access, pull, strategy, expected_head_sha, target, deadline, auto_merge, message)
     _merge_once(replace(merge, is_final=not delete_source_branch), asked_since)
     return delete_after_merge(access=access, pull=pull) if delete_source_branch else None
 
