@@ -239,6 +239,8 @@ def test_filters_select_by_path_status_and_state(api, book, clone, alice):
     assert listed(api, book, alice, "?status=resolved&status=open") == [3, 1, 2]
     assert listed(api, book, alice, "?outdated=true") == [2]
     assert listed(api, book, alice, "?outdated=false") == [3, 1]
+    for query in ("?path=%FF", "?path=a/../b"):
+        api(alice).get(comments(book) + query).fails(422, "invalid_path")
     for query in ("?outdated=yes", "?status=deleted", "?review_uuid=1", "?path_base64=%25"):
         api(alice).get(comments(book) + query).gives(422)
 
