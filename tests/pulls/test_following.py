@@ -385,3 +385,11 @@ def test_pushes_to_a_pull_without_replies_read_no_anchors(
     with django_assert_max_num_queries(100) as queries:
         lines_above(clone)
     assert not [query for query in queries.captured_queries if "anchor" in query["sql"]]
+
+
+def test_comments_without_a_version_do_not_keep_the_worker_busy(api, book, alice):
+    comment(api, book, alice)
+    Anchor.objects.update(due_at=timezone.now())
+    PullVersion.objects.all().delete()
+    assert jobs.follow_next_comments()
+    assert not jobs.follow_next_comments()
