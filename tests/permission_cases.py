@@ -240,10 +240,6 @@ class PermissionCase:
     def pull(self) -> Pull:
         reviewing = "{review_uuid}" in self.cell.operation
         self.of = self.sample.pulls[self.repo.pk]
-        if self.cell.operation.endswith("/comments"):
-            PullVersion.objects.get_or_create(
-                pull=self.of, version=1, defaults={"head_sha": self.commit()}
-            )
         operation = self.cell.operation
         if operation.endswith(MOVING) and self.cell.status < 400:
             folder = self.folders.mktemp("clone") / "work"
@@ -259,6 +255,10 @@ class PermissionCase:
         elif self.cell.case == "own" and not reviewing:
             with while_allowed(self.repo, self.person):
                 self.of = self.make.pull(self.repo, by=self.person)
+        if self.cell.operation.endswith("/comments"):
+            PullVersion.objects.get_or_create(
+                pull=self.of, version=1, defaults={"head_sha": self.commit()}
+            )
         return self.of
 
     def commit(self) -> str:
