@@ -68,7 +68,7 @@ def access_to_source(access: RepoAccess, pull: Pull) -> RepoAccess:
     403 as `Access.require`; 409 `branch_missing` if the fork was deleted, `repo_archived`. The text
     does not name a fork that the caller cannot read.
     """
-    source = pull.source_repo
+    source = pull.source_repo if pull.is_from_fork else access.repo
     if source is None or source.deletion_id is not None:
         text = f"The repository of the branch {pull.source_branch} has been deleted."
         raise Conflict("branch_missing", text)

@@ -215,21 +215,19 @@ def verdict_context(
 def source_context(
     pull: Pull, access: RepoAccess, verdict: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """The state of the source branch, and whether the person may push to it. git knows whether it
-    is behind the target from the verdict; a fast-forward is then impossible.
+    """The state of the source branch, and whether the person may push to it. The branch is behind
+    if git can merge it, but not by a fast-forward. One query; another for a fork of a team.
     """
     branch, _ = pull.tip_refs()
-    record = verdict["record"] if verdict else {"allowed_strategies": []}
-    merges, source = record["allowed_strategies"], pull.source_repo
-    own = access if source == access.repo else source and access_to(access.principal, source)
+    source = pull.source_repo if pull.is_from_fork else access.repo
+    own = access_to(access.principal, source) if source and pull.is_from_fork else access
+    merges = verdict["record"]["allowed_strategies"] if verdict else []
+    may_push = source is not None and own.level >= Level.WRITE and own.is_writable
     return {
         "exists": branch is not None,
-        "may_push": bool(own and own.level >= Level.WRITE and own.is_writable)
-        and access.is_writable,
+        "may_push": may_push and access.is_writable,
         "is_behind": pull.is_active and bool(merges) and Strategy.FAST_FORWARD not in merges,
-        "can_delete": branch is not None
-        and source is not None
-        and branch.name != source.default_branch,
+        "can_delete": branch is not None and source and branch.name != source.default_branch,
     }
 
 

@@ -77,6 +77,8 @@ def test_a_pull_is_merged_once_its_status_is_green(
         record = set_by(sam, pull, strategy="squash").gives()["auto_merge"]
     assert record == {
         "strategy": "squash",
+        "message": None,
+        "delete_source_branch": False,
         "expected_head_sha": pull.head_sha,
         "set_by_uuid": str(sam.uuid),
         "set_by_username": "sam",

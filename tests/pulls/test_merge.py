@@ -33,6 +33,7 @@ def test_a_merge_answers_what_it_has_done(api, pull, alice, events, strategy):
     with events("branch-pushed", "pull-merged") as recorded:
         answer = api(alice).post(merge_url(pull), merge_strategy=strategy).gives()
     after = answer.pop("pull")
+    assert answer.pop("source_branch_deletion") is None
     assert after == api(alice).get(paths.pull(pull)).gives()
     assert answer == {"merged": True, "target_sha_before": before["base_sha"]} | {
         name: after[name] for name in answer if name not in {"merged", "target_sha_before"}

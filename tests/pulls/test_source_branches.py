@@ -339,6 +339,16 @@ def test_a_merge_stands_although_the_source_cannot_be_deleted(api, make, pull, c
     assert api(alice).post(merge_url(other)).gives()["source_branch_deletion"] is None
 
 
+def test_a_merge_deletes_the_branch_of_a_fork_only_for_its_writers(
+    api, pull, clone, upstream, alice, carol
+):
+    _, address = pull
+    answer = api(alice).post(f"{address}/merge", delete_source_branch=True).gives()
+    outcome = answer["source_branch_deletion"]
+    assert (outcome["deleted"], outcome["error"]) == (False, "role_required")
+    assert clone.repo.branch_sha("topic") == answer["head_sha"]
+
+
 @pytest.mark.slow
 def test_wherever_the_process_dies_a_repeated_merge_deletes_the_source(api, make, clone, alice):
     for number in count(1):
