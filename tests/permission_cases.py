@@ -238,10 +238,6 @@ class PermissionCase:
         drafting = "/reviews/draft" in self.cell.operation
         reviewing = "{review_uuid}" in self.cell.operation or drafting
         self.of = self.sample.pulls[self.repo.pk]
-        if self.cell.operation.endswith("/comments"):
-            PullVersion.objects.get_or_create(
-                pull=self.of, version=1, defaults={"head_sha": self.commit()}
-            )
         if self.cell.operation.endswith("merge") and self.cell.status < 400:
             folder = self.folders.mktemp("clone")
             self.of = self.sample.mergeable(self.cell.owner, folder / "work", by=self.author)
@@ -252,6 +248,10 @@ class PermissionCase:
         elif self.cell.case == "own" and not reviewing:
             with while_allowed(self.repo, self.person):
                 self.of = self.make.pull(self.repo, by=self.person)
+        if self.cell.operation.endswith("/comments"):
+            PullVersion.objects.get_or_create(
+                pull=self.of, version=1, defaults={"head_sha": self.commit()}
+            )
         if drafting and self.cell.case:
             self.draft, _ = DraftReview.objects.get_or_create(pull=self.of, created_by=self.author)
         return self.of
