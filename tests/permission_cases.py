@@ -271,12 +271,12 @@ class PermissionCase:
                 self.of = self.make.pull(self.repo, by=self.person)
         if self.cell.operation.endswith("/reviewers"):
             self.ask()
-        if drafting and self.cell.case:
-            self.draft = DraftReview.objects.create(pull=self.of, created_by=self.author)
         if self.cell.operation.endswith("/comments"):
             PullVersion.objects.get_or_create(
                 pull=self.of, version=1, defaults={"head_sha": self.commit()}
             )
+        if drafting and self.cell.case:
+            self.draft, _ = DraftReview.objects.get_or_create(pull=self.of, created_by=self.author)
         return self.of
 
     def ask(self) -> None:

@@ -29,14 +29,11 @@ def cell_of(one: Routed) -> Cell:
     path = one.path.replace("/users/{username}/repos", "/{owner}/repos")
     path = path.replace("/teams/{team_slug}/repos", "/{owner}/repos")
     is_of_person = "members" in path or path.startswith("/users/{username}")
-    is_reply = path.endswith(("/replies", "/comments"))
-    case = "a member" if is_of_person else "" if is_reply else "own"
+    case = "a member" if is_of_person else "" if path.endswith("/replies") else "own"
     case = "a bot" if "/bots/" in path else case
     return Cell(f"{one.method} {path}", case, None, "St", owner, Visibility.PRIVATE, 200)
 
 
-COMMENTED = "2db7cd206364829f95673e25fac43e70acf8a243"
-"""The commit of `PermissionCase.commit`."""
 WITH_BODY = [one for one in routed() if one.request is not None]
 
 
@@ -51,7 +48,7 @@ def test_the_example_of_a_request_is_understood_by_the_server(sample, db, tmp_pa
         body["repo_paths"] = [repo.path for repo in sample.repos.values()][:1]
     if path.endswith("/comments"):  # the lines have to be there
         body |= {"commit_sha": case.commit(), "path_base64": "UkVBRE1F", "start_line": 1, "line": 1}
-        del body["review_uuid"]
+        body.pop("review_uuid", None)
     answer = sample.api("sam").send(method, path, body)
     assert answer.status not in {400, 422}, answer.json
 

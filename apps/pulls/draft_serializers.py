@@ -52,8 +52,8 @@ class CreateDraftComment(RequestSerializer):
         if missing:
             text = "Send this, or `parent_reply_number` for an answer to a reply."
             raise serializers.ValidationError(dict.fromkeys(sorted(missing), text))
-        if ("path" in place) == ("path_base64" in place):
-            raise serializers.ValidationError({"path": "Send either `path` or `path_base64`."})
+        if not {"path", "path_base64"} & place:
+            raise serializers.ValidationError({"path": "Send `path`, or `path_base64` instead."})
         return values
 
 

@@ -161,6 +161,7 @@ class PersonExport:
     def draft_reviews(self) -> Records:
         """The reviews that the person has not sent, with their comments."""
         rows = DraftReview.objects.filter(self.readable("pull__repo"), created_by=self.user)
+        rows = rows.filter(pull__thread__deleted_at=None)
         owners = ("pull__repo__owner_team", "pull__repo__owner_user")
         rows = rows.select_related("pull", *owners).defer("body_html")
         for draft in rows.prefetch_related("comments").order_by("pk").iterator(BATCH):

@@ -32,9 +32,9 @@ class PersonExportViewSet(ApiViewSet):
 
         Each line is an object with `type` and `record`, a record of this API: the account, teams,
         sessions, tokens without their text, own repositories, threads, replies, their versions,
-        pulls, reviews, uploads, pings and events. Replies, versions, reviews and uploads have
-        `repo_path` beside it. Reviews lack the fields that depend on the rest of their pull. Texts
-        in repositories that the caller may not read any more are left out.
+        pulls, reviews, draft reviews, uploads, pings and events. Replies, versions, reviews, drafts
+        and uploads have `repo_path` beside it. Reviews lack the fields that depend on the rest of
+        their pull. Texts in repositories that the caller may not read any more are left out.
         """
         return person_response(self.http_request, self.principal, self.base_url)
 

@@ -100,13 +100,8 @@ NAMED: dict[str, Iterable[str]] = {
     "Visibility": Visibility,
     "WebhookState": State,
 }
-ALTERNATIVES = {
-    "CreateCommentRequest": ("path_base64", "review_uuid"),
-    "CreateDraftCommentRequest": ("parent_reply_number", "path_base64"),
-}
-"""Properties that are left out of the example of a schema, because they exclude others, or name a
-record that must exist.
-"""
+ALTERNATIVES = {"CreateDraftCommentRequest": ("parent_reply_number",)}
+"""Properties that are left out of the example of a schema, because they exclude others."""
 NAME_OF = {frozenset(map(str, words)): name for name, words in NAMED.items()}
 FIELDS: dict[str, frozenset[str]] = {
     name: frozenset(fields.split())

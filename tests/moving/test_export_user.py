@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import orjson
 import pytest
@@ -197,3 +198,24 @@ def test_a_token_that_may_not_list_tokens_exports_none(tides: Repo, db, make, pe
     Api(make.scoped_token(owner, permission=permission)).get("/users/self/export").fails(
         403, "token_scope"
     )
+
+
+def test_drafts_are_in_the_data_of_their_author_alone(tides: Repo, alice: Api, run, tmp_path):
+    pull = tides.pulls.order_by("number")[0]
+    draft = f"{tides.api_path}/pulls/{pull.number}/reviews/draft"
+    alice.put(draft, body="A secretword.").gives()
+    alice.post(f"{draft}/comments", body="Another secretword.", **place_in(pull)).gives(201)
+    mine = exported(run, tmp_path / "alice.jsonl", "alice")
+    assert mine["draft_review"] == [alice.get(draft).gives()]
+    assert len(mine["draft_review"][0]["comments"]) == 1
+    assert "draft_review" not in exported(run, tmp_path / "carol.jsonl", "carol")
+    run("export_repo", tides.path, tmp_path / "again.zip")
+    with ZipFile(tmp_path / "again.zip") as zipped:
+        assert not any(b"secretword" in zipped.read(name) for name in zipped.namelist())
+
+
+def place_in(pull: Pull) -> dict[str, Any]:
+    """A line of a file at the head of a pull."""
+    head = str(pull.head_sha)
+    names = pull.repo.git.git("ls-tree", "-r", "--name-only", head).out.decode().split()
+    return {"commit_sha": head, "path": names[0], "line": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -15,6 +16,7 @@ from apps.repos.purge import purge_user
 from apps.threads.models import Reply
 from apps.uploads.models import Upload
 from tests.pulls import paths
+from tests.races import at_once
 
 LINES = [f"line {number}\n" for number in range(1, 41)]
 TEXT = "".join(LINES)
@@ -332,3 +334,23 @@ def test_reading_costs_the_same_with_many_comments(api, book, carol, django_asse
     with django_assert_max_num_queries(7):
         assert len(api(carol).get(draft_of(book)).gives()["comments"]) == 11
     assert Event.objects.filter(kind__startswith="review").count() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_a_draft_that_is_sent_twice_at_once_is_one_review(api, book, carol):
+    noted(api, book, carol)
+    send = partial(api(carol).post, f"{draft_of(book)}/submit", status="approved")
+    assert at_once(send, send) == {(201, None): 1, (404, "not_found"): 1}
+    assert (Review.objects.count(), Reply.objects.count()) == (1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_comments_that_are_written_while_the_draft_is_sent_are_not_lost(api, book, carol):
+    noted(api, book, carol, "First.")
+    add = partial(api(carol).post, f"{draft_of(book)}/comments", body="More.", **place(book))
+    send = partial(api(carol).post, f"{draft_of(book)}/submit", status="approved")
+    assert at_once(add, send, add, add) == {(201, None): 4}
+    assert Reply.objects.count() + DraftComment.objects.count() == 4
+    assert Review.objects.count() == 1

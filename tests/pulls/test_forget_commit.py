@@ -18,6 +18,7 @@ from apps.core.slugs import PREFIX
 from apps.events.models import Event
 from apps.git.protocol import ZERO
 from apps.git.repo import approved_ref, pull_ref
+from apps.pulls.jobs import follow_next_comments
 from apps.pulls.models import Pull, PullStatus
 from apps.repos.commits import find_named_commits, known_commits
 from apps.repos.models import NamedCommit
@@ -167,7 +168,25 @@ def test_a_pull_whose_commits_are_gone_says_so(clone, leaked, api, alice):
         assert leaked in answer.fails(404, "not_found")
     who.get(f"{repo}/pulls/{pull.number}/diff").fails(422, "diff_too_large")
     who.get(f"{repo}/pulls/{pull.number}/patch").fails(422, "diff_too_large")
-    assert leaked in who.get(f"{repo}/pulls/{pull.number}/files?from=1").fails(404, "not_found")
+    for end in ("files?from=1", "compare/1...1"):
+        assert leaked in who.get(f"{repo}/pulls/{pull.number}/{end}").fails(404, "not_found")
+
+
+def test_a_draft_loses_its_snippet_and_can_still_be_sent(clone, leaked, api, alice):
+    pull, who = Pull.objects.get(), api(alice)
+    draft = f"{clone.repo.api_path}/pulls/{pull.number}/reviews/draft"
+    place = {"commit_sha": leaked, "path": "secret", "line": 1}
+    made = who.post(f"{draft}/comments", body="Remove this.", **place).gives(201)
+    assert made["anchor"]["snippet"] == [SECRET.strip()]
+    who.get(f"{clone.repo.api_path}/pulls/{pull.number}/compare/1...1").gives()
+    let_go(clone, leaked)
+    run_command(clone.repo.path, leaked)
+    assert SECRET.strip() not in str(who.get(draft).gives())
+    who.post(f"{draft}/submit", status="commented").gives(201)
+    follow_next_comments()
+    number = pull.thread.replies.get().number
+    reply = who.get(f"{clone.repo.api_path}/threads/{pull.number}/replies/{number}").gives()
+    assert (reply["body"], reply["anchor"]["snippet"]) == ("Remove this.", [])
 
 
 def test_no_answer_outlives_it_that_was_asked_for_before(
