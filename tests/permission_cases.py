@@ -236,10 +236,6 @@ class PermissionCase:
     def pull(self) -> Pull:
         reviewing = "{review_uuid}" in self.cell.operation
         self.of = self.sample.pulls[self.repo.pk]
-        if self.cell.operation.endswith("/comments"):
-            PullVersion.objects.get_or_create(
-                pull=self.of, version=1, defaults={"head_sha": self.commit()}
-            )
         if self.cell.operation.startswith("PUT") and self.cell.operation.endswith("/viewed"):
             code, author = code_of(self.repo), self.author
             with while_allowed(self.repo, author):
@@ -262,6 +258,10 @@ class PermissionCase:
         elif self.cell.case == "own" and not reviewing:
             with while_allowed(self.repo, self.person):
                 self.of = self.make.pull(self.repo, by=self.person)
+        if self.cell.operation.endswith("/comments"):
+            PullVersion.objects.get_or_create(
+                pull=self.of, version=1, defaults={"head_sha": self.commit()}
+            )
         return self.of
 
     def commit(self) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import Q, QuerySet
 
 from apps.accounts.filters import PersonFilter, UsernameFilter
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
-from apps.browse.names import decoded
+from apps.browse.names import decoded, path_in_query
 from apps.core.filters import (
     FlagFilter,
     OrderingFilter,
@@ -71,7 +73,8 @@ class CommentFilterSet(StrictFilterSet):
     review_uuid = UuidFilter("Comments of this review.", "anchor__review_uuid")
 
     def by_path(self, rows: QuerySet[Reply], name: str, path: str) -> QuerySet[Reply]:
-        return on_path(rows, path.encode()) if path else rows
+        request: Any = self.request
+        return on_path(rows, path_in_query(request, {"path": path})) if path else rows
 
     def by_path_base64(self, rows: QuerySet[Reply], name: str, path: str) -> QuerySet[Reply]:
         return on_path(rows, decoded(path)) if path else rows

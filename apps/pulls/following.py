@@ -193,7 +193,8 @@ def follow_due(pull: Pull, anchors: Sequence[Anchor], seconds: float) -> list[An
     old side waits for the merge base of the version (`versions.read_contents`).
     """
     git, facts, heads = pull.repo.git, GitFacts(), heads_of(pull)
-    if heads is None:
+    if heads is None:  # an archive may have comments without versions
+        Anchor.objects.filter(pk__in=[anchor.pk for anchor in anchors]).update(due_at=None)
         return []
     search = Search(git, facts, FILES_MOST)
     search.add(anchors, heads)

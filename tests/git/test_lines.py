@@ -144,6 +144,14 @@ def test_a_file_that_takes_git_too_long_is_too_large_unless_time_is_up(code, mon
         find_lines(code.within(60), old, new, lines)
 
 
+def test_lines_that_a_wrong_diff_finds_elsewhere_are_outdated(code, monkeypatch):
+    old = code.commit_with({b"a": numbered(1, 9)})
+    new = code.commit_with({b"a": b"0\n" + numbered(1, 9)}, old)
+    monkeypatch.setattr(module, "_hunks_of_files", lambda *_: {})
+    monkeypatch.setattr(module, "hunks_between", lambda *_: [])
+    assert find_lines(code, old, new, Lines(b"a", 5, 5)) == Outdated.CHANGED
+
+
 def test_the_changes_of_many_files_are_those_of_each_file(code):
     text = numbered(1, 200)
     old = code.commit_with({b"f%d" % number: text for number in range(120)})

@@ -7,11 +7,15 @@ import os
 from uuid import uuid4
 
 import pytest
+from django.db import connection
+from django.utils import timezone
 
 from apps.git import run
+from apps.pulls import jobs
 from apps.threads.actions import moderate_reply
 from apps.threads.anchors import Anchor
 from apps.threads.models import Reply
+from tests.plans import planned
 from tests.principals import access_of
 from tests.pulls import paths
 
@@ -110,7 +114,8 @@ def test_reads_start_no_git(api, book, alice):
         ({"kind": "answer"}, 422, "validation_failed"),
         ({"side": "left"}, 422, "validation_failed"),
         ({"review_uuid": str(uuid4())}, 422, "review_not_found"),
-        ({"path_base64": "Ym9vaw"}, 422, "validation_failed"),
+        ({"path_base64": "Ym9v"}, 404, "not_found"),
+        ({"path_base64": "%"}, 422, "invalid_path"),
         ({"body": ""}, 422, "validation_failed"),
     ],
 )
@@ -234,6 +239,8 @@ def test_filters_select_by_path_status_and_state(api, book, clone, alice):
     assert listed(api, book, alice, "?status=resolved&status=open") == [3, 1, 2]
     assert listed(api, book, alice, "?outdated=true") == [2]
     assert listed(api, book, alice, "?outdated=false") == [3, 1]
+    for query in ("?path=%FF", "?path=a/../b"):
+        api(alice).get(comments(book) + query).fails(422, "invalid_path")
     for query in ("?outdated=yes", "?status=deleted", "?review_uuid=1", "?path_base64=%25"):
         api(alice).get(comments(book) + query).gives(422)
 
@@ -271,3 +278,18 @@ def test_a_pull_without_a_head_has_no_lines(api, make, clone, alice):
     sha = clone.repo.branch_sha("main")
     fields = {"body": "b", "commit_sha": sha, "path": "README", "line": 1}
     assert api(alice).post(comments(pull), **fields).gives(422)["error"] == "commit_not_found"
+
+
+@pytest.mark.once
+def test_the_list_and_the_worker_read_along_an_index(api, book, alice):
+    if connection.vendor != "sqlite":
+        pytest.skip("plans of SQLite")
+    comment(api, book, alice)
+    with planned('"threads_anchor"."thread_id" =') as steps:
+        api(alice).get(comments(book)).gives()
+    assert any("anchor_list" in step for step in steps), steps
+    assert not any("TEMP B-TREE" in step for step in steps), steps
+    Anchor.objects.update(due_at=timezone.now())
+    with planned('"deletion_id" IS NULL') as steps:
+        assert jobs.follow_next_comments()
+    assert any("anchor_due" in step for step in steps), steps
