@@ -15,7 +15,7 @@ from in_process import FOLDER, migrate
 from apps.accounts.access import access_to_user
 from apps.accounts.actions import create_user
 from apps.accounts.principal import Principal
-from apps.pulls.actions import create_pull, set_viewed
+from apps.pulls.actions import create_pull, mark_file
 from apps.pulls.models import Pull
 from apps.pulls.versions import files_of, get_version
 from apps.repos.access import RepoAccess, access_to
@@ -66,7 +66,7 @@ def contents(word: str) -> dict[bytes, bytes]:
 def mark_half(access: RepoAccess, pull: Pull) -> None:
     version = get_version(pull, None)
     for file in files_of(version, "bench").files[: FILES // 2] if version else ():
-        set_viewed(access=access, pull=pull, file=file, is_viewed=True)
+        mark_file(access=access, pull=pull, file=file, is_viewed=True)
 
 
 def measure(client: Client, name: str, address: str) -> bool:

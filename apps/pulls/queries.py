@@ -13,8 +13,10 @@ from functools import cache
 from typing import Any
 
 from django.db.models import (
+    BigIntegerField,
     BooleanField,
     Case,
+    CharField,
     Exists,
     F,
     OuterRef,
@@ -27,7 +29,7 @@ from django.db.models import (
     prefetch_related_objects,
 )
 from django.db.models.expressions import RawSQL
-from django.db.models.functions import Coalesce, Concat
+from django.db.models.functions import Cast, Coalesce, Concat
 
 from apps.accounts.models import User
 from apps.accounts.principal import Principal, first_rows
@@ -436,10 +438,13 @@ class Progress:
 
 
 def progress_of(pull: Pull, person_id: int | None) -> Progress:
-    """The progress of a person; two queries, none for a caller without an account."""
+    """The progress of a person; one query, none for a caller without an account."""
     if person_id is None:
         return Progress()
-    keys = ViewedFile.objects.filter(pull=pull, user=person_id).values_list("key", flat=True)
-    rows = SeenVersion.objects.filter(pull=pull, user=person_id)
-    seen, previous = rows.values_list("version", "previous_version").first() or (None, None)
-    return Progress(frozenset(keys), seen, previous)
+    own, nothing = {"pull": pull, "user": person_id}, Cast(Value(None), BigIntegerField())
+    keys = ViewedFile.objects.filter(**own).values_list("key", nothing, nothing)
+    seen = SeenVersion.objects.filter(**own)
+    no_key = Value("", CharField())
+    rows = [*keys.union(seen.values_list(no_key, "version", "previous_version"), all=True)]
+    versions = next((row[1:] for row in rows if not row[0]), (None, None))
+    return Progress(frozenset(row[0] for row in rows if row[0]), *versions)

@@ -285,8 +285,9 @@ def back_to(
     query.pop(AT, None)
     files = [one for one in query.getlist("open") if one not in {opened, closed}]
     query.setlist("open", [*files, *filter(None, [opened])])
-    text = f"?{query.urlencode()}" if query else ""
-    return redirect_to(f"/{access.repo.path}/pulls/{number}/files{text}#{target}")
+    text = query.urlencode()
+    address = f"/{access.repo.path}/pulls/{number}/files"
+    return redirect_to(f"{address}?{text}#{target}" if text else f"{address}#{target}")
 
 
 @repo_page(methods=POST, throttle="pulls")

@@ -139,6 +139,7 @@ def test_a_comment_is_written_in_place_and_a_draft_survives(site: Site, files: s
         page.keyboard.press("Enter")
         expect(main.get_by_label("Text")).to_have_value("")
         main.get_by_role("link", name="Cancel").click()
+        expect(main.get_by_label("Text")).to_have_count(0)
         row = main.locator("tr", has_text="line 181").first
         row.evaluate("row => { row.tabIndex = -1; row.focus(); }")
         page.keyboard.press("Enter")
@@ -148,7 +149,7 @@ def test_a_comment_is_written_in_place_and_a_draft_survives(site: Site, files: s
         comment = page.locator(".line-comment")
         expect(comment).to_contain_text("A whole thought.")
         comment.get_by_role("link", name="Reply to reply").click()
-        page.get_by_label("Text").fill("Yes.")
+        comment.get_by_label("Text").fill("Yes.")
         page.get_by_role("button", name="Reply", exact=True).click()
         expect(comment).to_contain_text("Yes.")
         comment.get_by_role("button", name="Resolve").click()

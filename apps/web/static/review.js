@@ -12,11 +12,20 @@ function focusOn(element) {
   element.scrollIntoView({ block: "nearest" });
 }
 
+// One after the other, so that of two quick clicks each finds the file that the other has loaded.
+let loaded = Promise.resolve();
+
+function load(section, address, options, isOpen = true) {
+  loaded = loaded.then(() => replace(section.id, address, options, isOpen));
+  return loaded;
+}
+
 // Replaces a file by the HTML of its address. Leads there if the server does not send it.
-async function load(section, address, options, isOpen = true) {
+async function replace(id, address, options, isOpen) {
+  const section = document.getElementById(id);
   const url = new URL(address, location.href);
-  url.searchParams.set("part", section.id);
-  if (isOpen) url.searchParams.append("open", section.id);
+  url.searchParams.set("part", id);
+  if (isOpen && !url.searchParams.getAll("open").includes(id)) url.searchParams.append("open", id);
   const answer = await fetch(url, options).catch(() => null);
   if (!answer?.ok) {
     if (options) location.reload();
