@@ -44,6 +44,7 @@ NOT_ATOMIC = {
     "apps/pulls/actions/drafting.py:add_draft_comment": "git is asked before _add_comment()",
     "apps/pulls/actions/drafting.py:update_draft_comment": "the body is rendered before",
     "apps/pulls/actions/drafting.py:submit_draft": "git is asked before _submit()",
+    "apps/pulls/actions/viewing.py:set_viewed": "git may be asked for the files before mark_file()",
     "apps/pulls/actions/pulls.py:create_review": "the body is rendered before _create_review()",
     "apps/pulls/actions/pulls.py:update_review": "the body is rendered before its transaction",
     "apps/statuses/actions.py:create_status": "git is asked for the commit before _add()",

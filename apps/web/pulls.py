@@ -142,7 +142,6 @@ def show_pull(
     **submitted: PageForm,
 ) -> HttpResponse:
     """The page of a pull. `submitted`: one of `forms_of`, or another form, with errors."""
-    context = repo_context(access, "pulls")
     record = pull_record(pull, access)
     reviews = [*list_reviews(pull)[: MOST_REVIEWS + 1]]
     eligibility, shown = Eligibility.of(pull), reviews[:MOST_REVIEWS]
@@ -171,7 +170,7 @@ def show_pull(
         talk_form=forms["review_form"] if "review_form" in submitted else forms["reply_form"],
         version=pull.thread.version,
         diff=None if answered else inline_changes(request, pull),
-        **context,
+        **repo_context(access, "pulls"),
     )
 
 
