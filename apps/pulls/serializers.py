@@ -101,6 +101,9 @@ class SetAutoMerge(RequestSerializer):
     expected_head_sha = RuleCharField(
         problem=rules.sha_problem, max_length=SHA_MAX, pattern="^[0-9a-f]{40}$", required=False
     )
+    expected_target_branch = RuleCharField(
+        problem=branch_problem, max_length=MOST_BYTES, required=False
+    )
 
 
 class CreateReview(RequestSerializer):

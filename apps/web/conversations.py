@@ -293,13 +293,19 @@ class SetStatus(PageForm):
     status = choice_field("Status", SETTABLE)
 
 
+def hidden_field() -> forms.CharField:
+    """A value that the page has shown; None if it is missing."""
+    return forms.CharField(widget=forms.HiddenInput, required=False, empty_value=None)
+
+
 class ReviewForm(TextForm):
     request_serializer = CreateReview
     id_format = "review_%s"
 
     body = BodyField(required=False, rows=5)
     status = choice_field("Decision", DECISIONS)
-    expected_head_sha = forms.CharField(widget=forms.HiddenInput, required=False, empty_value=None)
+    expected_head_sha = hidden_field()
+    expected_target_branch = hidden_field()
 
 
 class MergeForm(PageForm):
@@ -308,6 +314,7 @@ class MergeForm(PageForm):
 
     merge_strategy = forms.ChoiceField(label="How", choices=list(STRATEGIES.items()))
     expected_head_sha = forms.CharField(widget=forms.HiddenInput)
+    expected_target_branch = hidden_field()
 
     @contextmanager
     def refusals(self) -> Iterator[None]:

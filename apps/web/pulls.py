@@ -176,13 +176,21 @@ def show_pull(
 
 
 def forms_of(request: PageRequest, pull: Pull) -> dict[str, PageForm]:
-    """The forms of a pull's page. Those for reviewing and merging send the head that it shows."""
-    head = {"expected_head_sha": pull.head_sha or ""}
+    """The forms of a pull's page. Those for reviewing and merging send head and target."""
+    shown = expectations(pull)
     return {
         "reply_form": ReplyForm(request, unbound=True, kind=REPLY_KINDS[0]),
         "reviewers_form": ReviewersForm(request, unbound=True),
-        "review_form": ReviewForm(request, unbound=True, status="approved", **head),
-        "merge_form": MergeForm(request, unbound=True, **head),
+        "review_form": ReviewForm(request, unbound=True, status="approved", **shown),
+        "merge_form": MergeForm(request, unbound=True, **shown),
+    }
+
+
+def expectations(pull: Pull) -> dict[str, str]:
+    """The head and the target that a page shows, for the hidden fields of its forms."""
+    return {
+        "expected_head_sha": pull.head_sha or "",
+        "expected_target_branch": pull.target_branch,
     }
 
 
@@ -284,13 +292,9 @@ def auto_merge(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
     pull, form = get_pull(access.repo, number), MergeForm(request)
     if form.is_valid():
         with form.refusals():
-            strategy, head = (
-                form.cleaned_data["merge_strategy"],
-                form.cleaned_data["expected_head_sha"],
-            )
-            actions.set_auto_merge(
-                access=access, pull=pull, strategy=strategy, expected_head_sha=head
-            )
+            values = {**form.cleaned_data}
+            strategy = values.pop("merge_strategy")
+            actions.set_auto_merge(access=access, pull=pull, strategy=strategy, **values)
             return redirect_to(f"/{access.repo.path}/pulls/{number}#verdict")
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
 
@@ -459,7 +463,7 @@ def verdict(request: PageRequest, access: RepoAccess, number: int) -> HttpRespon
         tab="pulls",
         pull=pull_record(pull, access),
         **verdict_context(pull, access),
-        merge_form=MergeForm(request, unbound=True, expected_head_sha=pull.head_sha or ""),
+        merge_form=MergeForm(request, unbound=True, **expectations(pull)),
     )
 
 

@@ -24,17 +24,19 @@ def set_auto_merge(
     pull: Pull,
     strategy: str = Strategy.MERGE,
     expected_head_sha: str | None = None,
+    expected_target_branch: str | None = None,
 ) -> None:
     """Let the worker merge the pull as soon as nothing blocks it, as this person. Replaces an
     earlier auto-merge; the same one again changes nothing. Locks the repository, then the pull.
 
     Requires write access. Errors: 409 `pull_already_merged`, `pull_closed`, `branch_missing`,
-    `head_changed`.
+    `head_changed`, `target_changed`.
     """
     access.require_change(Level.WRITE)
     access.check_holds(pull)
     access.locked()  # a change of protections, which ends auto-merges, has the same lock
     lock(pull)
+    rules.check_target(pull, expected_target_branch)
     if pull.status != PullStatus.DRAFT:
         rules.check_unblocked(rules.state_blockers(pull))
     source, target = pull.tips()

@@ -138,6 +138,7 @@ def merge_pull(
     pull: Pull,
     merge_strategy: str = Strategy.MERGE,
     expected_head_sha: str | None = None,
+    expected_target_branch: str | None = None,
     asked_since: dt.datetime | None = None,
     auto_merge: AutoMerge | None = None,
 ) -> None:
@@ -149,12 +150,13 @@ def merge_pull(
     the pull no longer has it at the end.
 
     Errors: 409 with all blockers (docs/pulls.md), `head_changed`, `merge_in_progress`,
-    `target_changed` if the target branch changes meanwhile; 503 if git
+    `target_changed` if the target is another one or changes meanwhile; 503 if git
     fails, or if the merge's turn does not come within 20 seconds. It then keeps its position for a
     repeat. Locks the pull to take the lease; at the end the repository, then the pull.
     """
     access.require_change(Level.WRITE)
     access.check_holds(pull)
+    rules.check_target(pull, expected_target_branch)
     deadline = monotonic() + MERGE_SECONDS
     strategy = Strategy(merge_strategy)
     target = pull.target_branch

@@ -244,7 +244,7 @@ function refreshVerdict() {
 
 // Keep the expected head of the first load: people merge the head that they have seen.
 function keepFields(old, part) {
-  for (const field of old.querySelectorAll("[name=expected_head_sha], select")) {
+  for (const field of old.querySelectorAll("[name^=expected_], select")) {
     const same = part.querySelector(`[name="${field.name}"]`);
     if (same) same.value = field.value;
   }
