@@ -1,7 +1,5 @@
 """Time of a push to a pull with 500 comments on lines, in turns with one to a pull without any.
 
-    .venv/bin/python bench/comments.py
-
 The comments are on ten versions, and each push changes all 50 files above them. SQLite, or
 PostgreSQL with DATABASE_URL. See bench/README.md.
 """

@@ -236,10 +236,6 @@ class PermissionCase:
     def pull(self) -> Pull:
         reviewing = "{review_uuid}" in self.cell.operation
         self.of = self.sample.pulls[self.repo.pk]
-        if self.cell.operation.endswith("/comments"):
-            PullVersion.objects.get_or_create(
-                pull=self.of, version=1, defaults={"head_sha": self.commit()}
-            )
         if self.cell.operation.endswith("merge") and self.cell.status < 400:
             folder = self.folders.mktemp("clone")
             self.of = self.sample.mergeable(self.cell.owner, folder / "work", by=self.author)
@@ -252,6 +248,10 @@ class PermissionCase:
                 self.of = self.make.pull(self.repo, by=self.person)
         if self.cell.operation.endswith("/reviewers"):
             self.ask()
+        if self.cell.operation.endswith("/comments"):
+            PullVersion.objects.get_or_create(
+                pull=self.of, version=1, defaults={"head_sha": self.commit()}
+            )
         return self.of
 
     def ask(self) -> None:

@@ -39,12 +39,16 @@ WITH_BODY = [one for one in routed() if one.request is not None]
 
 @pytest.mark.parametrize("one", WITH_BODY, ids=str)
 def test_the_example_of_a_request_is_understood_by_the_server(sample, db, tmp_path_factory, one):
-    method, path = PermissionCase(cell_of(one), sample, tmp_path_factory).request()
+    case = PermissionCase(cell_of(one), sample, tmp_path_factory)
+    method, path = case.request()
     sample.make.repo(sample.acme, "hello", by=sample.alice)  # examples name it
     [name] = one.described["requestBody"]["content"]["application/json"]["examples"]
-    body = described()["components"]["examples"][name]["value"]
+    body = {**described()["components"]["examples"][name]["value"]}
     if "repo_paths" in body:
         body["repo_paths"] = [repo.path for repo in sample.repos.values()][:1]
+    if path.endswith("/comments"):  # the lines have to be there
+        body |= {"commit_sha": case.commit(), "path_base64": "UkVBRE1F", "start_line": 1, "line": 1}
+        del body["review_uuid"]
     answer = sample.api("sam").send(method, path, body)
     assert answer.status not in {400, 422}, answer.json
 

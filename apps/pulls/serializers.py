@@ -130,8 +130,8 @@ class CreateComment(RequestSerializer):
     review_uuid = serializers.UUIDField(required=False, allow_null=True)
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
-        if ("path" in values) == ("path_base64" in values):
-            raise serializers.ValidationError({"path": "Send either `path` or `path_base64`."})
+        if not {"path", "path_base64"} & values.keys():
+            raise serializers.ValidationError({"path": "Send `path`, or `path_base64` instead."})
         return values
 
 

@@ -110,7 +110,8 @@ def test_reads_start_no_git(api, book, alice):
         ({"kind": "answer"}, 422, "validation_failed"),
         ({"side": "left"}, 422, "validation_failed"),
         ({"review_uuid": str(uuid4())}, 422, "review_not_found"),
-        ({"path_base64": "Ym9vaw"}, 422, "validation_failed"),
+        ({"path_base64": "Ym9v"}, 404, "not_found"),
+        ({"path_base64": "%"}, 422, "invalid_path"),
         ({"body": ""}, 422, "validation_failed"),
     ],
 )

@@ -164,7 +164,7 @@ def test_a_push_while_somebody_comments_makes_the_comment_due(api, book, clone, 
     before = Pull.objects.select_related("thread__created_by").get()
     before.repo = clone.repo
     head = lines_above(clone)
-    place = LinePlace(before.head_sha, b"book", 20)
+    place = LinePlace(str(before.head_sha), b"book", 20)
     comment_on_line(access=access_of(alice, clone.repo), pull=before, place=place, body="Why?")
     assert anchors(api, book, alice)[0]["current"]["commit_sha"] == book.head_sha
     assert jobs.follow_next_comments()
@@ -310,7 +310,7 @@ def test_comments_that_git_cannot_follow_wait_and_hold_up_no_others(
         patch.setattr(jobs, "FOLLOW_SECONDS", 0.0)
         assert jobs.follow_next_comments()
     [waiting] = Anchor.objects.filter(thread=book.thread_id)
-    assert waiting.due_at > timezone.now() + dt.timedelta(minutes=9)
+    assert waiting.due_at and waiting.due_at > timezone.now() + dt.timedelta(minutes=9)
     assert jobs.follow_next_comments()
     assert place_of(anchors(api, other, alice)[0]) == ("book", 21, 21)
     assert not jobs.follow_next_comments()
