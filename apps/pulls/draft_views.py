@@ -81,7 +81,7 @@ class DraftReviewViewSet(OfPull):
         response=ReviewRecord,
         status=201,
         query=HeadQuery,
-        errors=("head_changed",),
+        errors=("head_changed", "target_changed"),
     )
     def submit(self) -> dict[str, Any]:
         """Send the caller's draft as a review of the current head, with all of its comments.

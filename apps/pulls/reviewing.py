@@ -13,12 +13,17 @@ from apps.uploads.uses import note_uses
 
 
 def store_review(
-    pull: Pull, person: User, content: dict[str, Any], expected_head_sha: str | None
+    pull: Pull,
+    person: User,
+    content: dict[str, Any],
+    expected_head: str | None,
+    expected_target: str | None,
 ) -> Review:
-    """Store a person's review of the current head with its rendered content; 409 `head_changed`.
-    The caller has checked access, holds the pull's lock and records the event.
+    """Store a person's review of the current head with its rendered content; 409 `head_changed`,
+    `target_changed`. The caller has checked access, holds the pull's lock and records the event.
     """
-    rules.check_head(pull.head_sha, expected_head_sha)
+    rules.check_head(pull.head_sha, expected_head)
+    rules.check_target(pull, expected_target)
     if content["status"] == ReviewStatus.APPROVED:
         keep_head(pull)
     review = Review.objects.create(

@@ -117,6 +117,9 @@ class WithHead(RequestSerializer):
 
 class SetAutoMerge(WithMessage, WithHead):
     strategy = StrictChoiceField(Strategy, required=False)
+    expected_target_branch = RuleCharField(
+        problem=branch_problem, max_length=MOST_BYTES, required=False
+    )
 
 
 class ApplySuggestion(WithHead):

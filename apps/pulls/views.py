@@ -59,6 +59,9 @@ class HeadQuery(QuerySerializer):
     expected_head_sha = ShaParameter(
         required=False, help_text="Refuse the request unless the head is still this commit."
     )
+    expected_target_branch = TextParameter(
+        required=False, help_text="Refuse the request unless this is still the target branch."
+    )
 
 
 STATUS_ERRORS = (
@@ -202,7 +205,13 @@ class PullViewSet(SourceBranchViewSet):
         permission=Permission.WRITE,
         request=SetAutoMerge,
         response=PullRecord,
-        errors=("branch_missing", "head_changed", "pull_already_merged", "pull_closed"),
+        errors=(
+            "branch_missing",
+            "head_changed",
+            "pull_already_merged",
+            "pull_closed",
+            "target_changed",
+        ),
     )
     def set_auto_merge(self) -> dict[str, Any]:
         """Merge a pull as soon as nothing blocks it, in the name of the caller.
@@ -257,7 +266,7 @@ class ReviewViewSet(BodyViewSet):
         response=ReviewRecord,
         status=201,
         query=HeadQuery,
-        errors=("head_changed",),
+        errors=("head_changed", "target_changed"),
     )
     def create(self) -> dict[str, Any]:
         """Review a pull. Reviews are always stored; `is_eligible` says whether they count."""
@@ -276,7 +285,13 @@ class ReviewViewSet(BodyViewSet):
         request=UpdateReview,
         response=ReviewRecord,
         query=HeadQuery,
-        errors=("head_changed", "invalid_transition", "not_creator", "role_required"),
+        errors=(
+            "head_changed",
+            "invalid_transition",
+            "not_creator",
+            "role_required",
+            "target_changed",
+        ),
     )
     def update(self) -> dict[str, Any]:
         """Change one's own review. Only admins of the repository set `dismissed`."""

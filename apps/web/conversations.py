@@ -314,13 +314,19 @@ class SetStatus(PageForm):
     status = choice_field("Status", SETTABLE)
 
 
+def hidden_field() -> forms.CharField:
+    """A value that the page has shown; None if it is missing."""
+    return forms.CharField(widget=forms.HiddenInput, required=False, empty_value=None)
+
+
 class ReviewForm(TextForm):
     request_serializer = CreateReview
     id_format = "review_%s"
 
     body = BodyField(required=False, rows=5)
     status = choice_field("Decision", DECISIONS)
-    expected_head_sha = forms.CharField(widget=forms.HiddenInput, required=False, empty_value=None)
+    expected_head_sha = hidden_field()
+    expected_target_branch = hidden_field()
 
 
 class MergeForm(PageForm):
@@ -338,13 +344,19 @@ class MergeForm(PageForm):
     )
     delete_source_branch = forms.BooleanField(label="Delete the branch afterwards", required=False)
     expected_head_sha = forms.CharField(widget=forms.HiddenInput)
+    expected_target_branch = hidden_field()
 
     @classmethod
     def of(cls, request: PageRequest, pull: Pull) -> Self:
         """A new form for the head of the pull, with the default message of a merge."""
         message = merge_message(pull, Strategy.MERGE)
-        head = pull.head_sha or ""
-        return cls(request, unbound=True, expected_head_sha=head, message=message)
+        return cls(
+            request,
+            unbound=True,
+            message=message,
+            expected_head_sha=pull.head_sha or "",
+            expected_target_branch=pull.target_branch,
+        )
 
     def message_for(self, pull: Pull) -> str | None:
         """The message, or None if it is the default of any strategy."""

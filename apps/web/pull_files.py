@@ -33,7 +33,7 @@ from apps.web.diffs import Reader, chosen_lines, shown_difference
 from apps.web.file_tree import file_tree
 from apps.web.frame import render_repo_page
 from apps.web.line_comments import Comments, comments_for, line_place
-from apps.web.pulls import MOST_VERSIONS, difference_of, pull_header
+from apps.web.pulls import MOST_VERSIONS, difference_of, expectations, pull_header
 from apps.web.responses import PageRequest, redirect_to
 from apps.web.templatetags.anchors import anchor_of
 
@@ -247,8 +247,10 @@ def unseen_since(version: PullVersion | None, progress: Progress) -> int | None:
 
 
 def review_form(request: PageRequest, version: PullVersion | None) -> ReviewForm:
-    head = version.head_sha if version else ""
-    return ReviewForm(request, unbound=True, status="approved", expected_head_sha=head)
+    expected = {} if version is None else expectations(version.pull)
+    if version is not None:
+        expected["expected_head_sha"] = version.head_sha
+    return ReviewForm(request, unbound=True, status="approved", **expected)
 
 
 @repo_page(methods=POST, throttle="pulls")

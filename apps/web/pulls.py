@@ -175,14 +175,24 @@ def show_pull(
 
 
 def forms_of(request: PageRequest, pull: Pull) -> dict[str, PageForm]:
-    """The forms of a pull's page. Those for reviewing and merging send the head that it shows."""
-    head = {"expected_head_sha": pull.head_sha or ""}
+    """The forms of a pull's page. Those for reviewing and merging send head and target."""
+    shown = expectations(pull)
     return {
         "reply_form": ReplyForm(request, unbound=True, kind=REPLY_KINDS[0]),
         "reviewers_form": ReviewersForm(request, unbound=True),
-        "review_form": ReviewForm(request, unbound=True, status="approved", **head),
+        "review_form": ReviewForm(request, unbound=True, status="approved", **shown),
         "merge_form": MergeForm.of(request, pull),
-        "update_form": UpdateBranchForm(request, unbound=True, **head),
+        "update_form": UpdateBranchForm(
+            request, unbound=True, expected_head_sha=shown["expected_head_sha"]
+        ),
+    }
+
+
+def expectations(pull: Pull) -> dict[str, str]:
+    """The head and the target that a page shows, for the hidden fields of its forms."""
+    return {
+        "expected_head_sha": pull.head_sha or "",
+        "expected_target_branch": pull.target_branch,
     }
 
 

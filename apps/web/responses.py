@@ -54,7 +54,7 @@ ORIGIN_ONLY = "strict-origin"
 """The Referrer-Policy of pages with a secret."""
 NOT_TYPED = {"csrfmiddlewaretoken", "next", "invite", "token", "password", "again", "current"}
 """Fields that `typed_values` leaves out: tokens, links and passwords."""
-HIDDEN_FIELDS = {"expected_head_sha", "preview"}
+HIDDEN_FIELDS = {"expected_head_sha", "expected_target_branch", "preview"}
 """Fields that a redisplayed form must send again, but that nobody has typed."""
 INITIAL_PREFIX = "initial-"
 """The prefix of the hidden inputs in which Django sends a form's initial values."""

@@ -185,6 +185,24 @@ def test_a_pull_from_a_fork_keeps_its_head(api, upstream, pull, tmp_path, alice)
     assert (changed["target_branch"], changed["source_moved"]) == ("release", True)
 
 
+def test_people_merge_and_review_into_the_branch_that_they_have_seen(
+    api, make, pull, url, release, alice, bob, events
+):
+    review = make.review(pull, by=bob)
+    api(alice).put(url, target_branch="release").gives()
+    stale = {"expected_target_branch": "main"}
+    query = "?expected_target_branch=main"
+    one = f"{url}/reviews/{review.uuid}"
+    with events():
+        api(bob).post(f"{url}/reviews{query}", status="approved").fails(409, "target_changed")
+        api(bob).put(f"{one}{query}", status="approved").fails(409, "target_changed")
+        api(alice).put(f"{url}/auto-merge", **stale).fails(409, "target_changed")
+        api(alice).post(f"{url}/merge{query}").fails(409, "target_changed")
+    query = "?expected_target_branch=release"
+    api(bob).put(f"{one}{query}", status="approved").gives()
+    api(alice).post(f"{url}/merge{query}").gives()
+
+
 # At once
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.pulls.actions import set_reviewers
+from apps.pulls.actions import set_reviewers, update_pull
 from apps.pulls.models import Pull
 from apps.web.jobs import prepare_next_changes
 from tests.gitclient import Clone
@@ -126,6 +126,22 @@ def test_the_target_is_chosen_on_the_form(visit, pull, address, alice, events):
     assert "gone" in refused.alert()
     person.post(f"{address}/status", status="closed").redirects_to(address)
     assert "target_branch" not in person.get(f"{address}/edit").gives().html
+
+
+def test_a_review_and_a_merge_are_for_the_target_that_the_page_has_shown(
+    visit, pull, address, alice, bob, events
+):
+    page = visit(bob).get(address).gives()
+    names = ("expected_head_sha", "expected_target_branch")
+    shown = {name: page.value(name) for name in names}
+    assert shown["expected_target_branch"] == "main"
+    update_pull(access=access_of(alice, pull.repo), pull=pull, target_branch="release")
+    with events():
+        refused = visit(bob).post(f"{address}/reviews", status="approved", body="x", **shown)
+        assert "The target branch is now release" in refused.gives(409).alert()
+        for form in ("merge", "auto-merge"):
+            refused = visit(bob).post(f"{address}/{form}", merge_strategy="merge", **shown)
+            assert "The target branch is now release" in refused.gives(409).alert()
 
 
 def test_an_outdated_form_does_not_change_the_target_back(visit, pull, address, alice, bob):

@@ -26,6 +26,7 @@ def set_auto_merge(
     pull: Pull,
     strategy: str = Strategy.MERGE,
     expected_head_sha: str | None = None,
+    expected_target_branch: str | None = None,
     message: str | None = None,
     delete_source_branch: bool = False,
 ) -> None:
@@ -35,13 +36,15 @@ def set_auto_merge(
     `message` and `delete_source_branch`: as in `merge_pull`.
 
     Requires write access. Errors: 422 for a message with another strategy; 409
-    `pull_already_merged`, `pull_closed`, `branch_missing`, `head_changed`.
+    `pull_already_merged`, `pull_closed`, `branch_missing`, `head_changed`,
+    `target_changed`.
     """
     access.require_change(Level.WRITE)
     access.check_holds(pull)
     rules.check_message(message, Strategy(strategy))
     access.locked()  # a change of protections, which ends auto-merges, has the same lock
     lock(pull)
+    rules.check_target(pull, expected_target_branch)
     if pull.status != PullStatus.DRAFT:
         rules.check_unblocked(rules.state_blockers(pull))
     source, target = pull.tips()

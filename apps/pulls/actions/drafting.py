@@ -148,12 +148,13 @@ def submit_draft(
     status: str,
     body: str | None = None,
     expected_head_sha: str | None = None,
+    expected_target_branch: str | None = None,
 ) -> Review:
     """Send the caller's draft: a review, and a reply for each of its comments, with one event.
     `body` replaces the text of the draft. Locks the pull and its thread, after asking git.
 
     Comments are sent even if their lines are gone, or the reply that they answer was deleted. 409
-    `head_changed` if another head is expected.
+    `head_changed` if another head is expected, `target_changed` if another target is.
     """
     access.require_change(Level.READ)
     access.check_holds(pull)
@@ -162,7 +163,8 @@ def submit_draft(
     if body is not None:
         content |= {"body": body, **rendered(body)}
     anchors = _anchors_of(pull, draft.comments.order_by("pk"), access.user.pk)
-    return _submit(access, pull, content, expected_head_sha, anchors)
+    expected = expected_head_sha, expected_target_branch
+    return _submit(access, pull, content, expected, anchors)
 
 
 @final_transaction
@@ -170,7 +172,7 @@ def _submit(
     access: RepoAccess,
     pull: Pull,
     content: dict[str, Any],
-    expected_head_sha: str | None,
+    expected: tuple[str | None, str | None],
     anchors: Mapping[UUID, Anchor],
 ) -> Review:
     version = pull.last_version
@@ -178,7 +180,7 @@ def _submit(
     draft = own_draft(pull, access.user)
     columns = ("uuid", "body", "body_html", "html_version")
     content = {name: getattr(draft, name) for name in columns} | content
-    review = store_review(pull, access.user, content, expected_head_sha)
+    review = store_review(pull, access.user, content, *expected)
     comments = [*draft.comments.order_by("pk")]
     draft.delete()
     lock(pull.thread)

@@ -144,6 +144,7 @@ def merge_pull(
     pull: Pull,
     merge_strategy: str = Strategy.MERGE,
     expected_head_sha: str | None = None,
+    expected_target_branch: str | None = None,
     asked_since: dt.datetime | None = None,
     auto_merge: AutoMerge | None = None,
     message: str | None = None,
@@ -158,14 +159,15 @@ def merge_pull(
     Returns the outcome of `delete_source_branch`, which comes after the merge.
 
     Errors: 422 for a message with another strategy; 409 with all blockers (docs/pulls.md),
-    `head_changed`, `merge_in_progress`, `target_changed` if the target branch changes meanwhile;
-    503 if git fails, or if the merge's turn does not come within 20 seconds. It then keeps its
+    `head_changed`, `merge_in_progress`, `target_changed` if the target is another one or changes
+    meanwhile; 503 if git fails, or if the merge's turn does not come within 20 seconds. It then keeps its
     position for a repeat. Locks the pull to take the lease; at the end the repository, then the
     pull.
     """
     access.require_change(Level.WRITE)
     access.check_holds(pull)
     deadline, strategy = monotonic() + MERGE_SECONDS, Strategy(merge_strategy)
+    rules.check_target(pull, expected_target_branch)
     rules.check_message(message, strategy)
     target = pull.target_branch
     merge = Merge(access, pull, strategy, expected_head_sha, target, deadline, auto_merge, message)

@@ -245,20 +245,24 @@ def create_review(
     status: str,
     body: str = "",
     expected_head_sha: str | None = None,
+    expected_target_branch: str | None = None,
 ) -> Review:
-    """Review the pull's current head; 409 `head_changed` if another is expected. Locks the pull."""
+    """Review the pull's current head. Locks the pull.
+
+    409 `head_changed`, `target_changed` if another head or target is expected.
+    """
     access.require_change(Level.READ)
     access.check_holds(pull)
     content = {"status": status, "body": body, **rendered(body)}
-    return _create_review(access, pull, content, expected_head_sha)
+    return _create_review(access, pull, content, expected_head_sha, expected_target_branch)
 
 
 @final_transaction
 def _create_review(
-    access: RepoAccess, pull: Pull, content: dict[str, Any], expected_head_sha: str | None
+    access: RepoAccess, pull: Pull, content: dict[str, Any], head: str | None, target: str | None
 ) -> Review:
     lock(pull)
-    review = store_review(pull, access.user, content, expected_head_sha)
+    review = store_review(pull, access.user, content, head, target)
     ends = follow_review(review, access.user)
     pings, data = pings_of_text(access.repo, review.body_html), {"status": review.status}
     record_all([Change(Kind.REVIEW_CREATED, access.user, review, data, pings), *ends])
@@ -272,11 +276,12 @@ def update_review(
     status: str | None = None,
     body: str | None = None,
     expected_head_sha: str | None = None,
+    expected_target_branch: str | None = None,
 ) -> None:
     """Change the text or decision of one's own review, or dismiss any review as an admin.
 
     A decision, even a repeated one, is about the current head. Errors: 403 `role_required` for a
-    dismissal, 403 `not_creator`, 409 `invalid_transition`, `head_changed` as in `create_review`.
+    dismissal, 403 `not_creator`, 409 `invalid_transition`, and as in `create_review`.
     Locks the pull and the review.
     """
     dismisses = status == ReviewStatus.DISMISSED
@@ -289,6 +294,7 @@ def update_review(
         if body is not None or not dismisses:
             rules.check_reviewer(review, access.user)
         rules.check_head(review.pull.head_sha, expected_head_sha)
+        rules.check_target(review.pull, expected_target_branch)
         old_html = review.body_html
         changed = _revise_review(access.user, review, values, html)
         if not changed:

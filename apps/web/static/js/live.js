@@ -245,7 +245,7 @@ function refreshVerdict() {
 // Keep the expected head of the first load: people merge the head that they have seen. Keep what they
 // have typed and chosen, too.
 function keepFields(old, part) {
-  for (const field of old.querySelectorAll("[name=expected_head_sha], select, textarea, [type=checkbox]")) {
+  for (const field of old.querySelectorAll("[name^=expected_], select, textarea, [type=checkbox]")) {
     const same = part.querySelector(`#${field.id}`);
     if (same) [same.value, same.checked] = [field.value, field.checked];
   }
