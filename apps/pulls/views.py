@@ -19,7 +19,7 @@ from apps.core.conditional import by_names
 from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.pagination import PAGE_LIMIT, PagePagination
-from apps.core.query import FlagParameter, QuerySerializer, number
+from apps.core.query import FlagParameter, QuerySerializer, TextParameter, number
 from apps.pulls import actions, versions
 from apps.pulls.approval import Eligibility, readiness_of
 from apps.pulls.branch_views import ShaParameter, SourceBranchViewSet

@@ -19,6 +19,7 @@ from apps.pulls.actions import set_auto_merge
 from apps.pulls.models import Pull, PullVersion
 from apps.repos.actions import create_fork, delete_repo
 from apps.repos.models import UNREAD, CommitPush, Fork, ForkStatus, NamedCommit, PushJournal, Repo
+from apps.threads.anchors import Anchor
 from apps.uploads.models import Upload
 from apps.webhooks.models import Delivery, DeliveryStatus, Webhook
 from tests.gitclient import Clone
@@ -62,6 +63,18 @@ def pushed_long_ago(repo, by):
     PushJournal.objects.update(created_at=timezone.now() - DAY)
 
 
+def due_comment(reply, sha):
+    """Make a reply a comment on a line that the worker has to look for."""
+    lines = {"commit_sha": sha, "path": b"gone", "start_line": 1, "line": 1}
+    Anchor.objects.create(
+        reply=reply,
+        thread=reply.thread,
+        number=reply.number,
+        due_at=timezone.now() - DAY,
+        **lines,
+    )
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp_path):
     settings.SENDS_MAIL = True
@@ -74,6 +87,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     pull = make.pull(repo, by=alice, source="main", target="topic")
     set_auto_merge(access=access_of(alice, repo), pull=pull)
     PullVersion.objects.update(due_at=timezone.now() - DAY)
+    due_comment(make.reply(pull.thread, by=alice), sha)
     make.upload(repo, by=alice)
     Upload.objects.update(created_at=timezone.now() - DAY)
     create_fork(access=access_of(bob, repo), into=space_access_of(bob, bob))
@@ -92,7 +106,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     assert [message.to for message in mail.outbox] == [["bob@example.org"]]
     assert NamedCommit.objects.get().sha == CommitPush.objects.get(pushed_by=alice).sha == sha
     assert not (Upload.objects.exists() or Pull.objects.exclude(has_conflict=False))
-    assert not Pull.objects.exclude(auto_merge_due_at=None)
+    assert not [*Pull.objects.exclude(auto_merge_due_at=None), *Anchor.objects.exclude(due_at=None)]
     assert Fork.objects.get().status == ForkStatus.COMPLETED
     assert Repo.objects.get(pk=repo.pk).tidied_at is not None
     assert not (any(rows.objects.exists() for rows in EMPTIED) or ApiToken.objects.to_warn())
@@ -101,4 +115,4 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
         and repo.git.head_branch() == "main"
     )
     assert not PullVersion.objects.exclude(due_at=None, changes_due_at=None)
-    assert len(settings.JOBS) == 20  # this test covers each of them, and the last stops the worker
+    assert len(settings.JOBS) == 21  # this test covers each of them, and the last stops the worker

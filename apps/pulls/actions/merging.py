@@ -160,9 +160,9 @@ def merge_pull(
 
     Errors: 422 for a message with another strategy; 409 with all blockers (docs/pulls.md),
     `head_changed`, `merge_in_progress`, `target_changed` if the target is another one or changes
-    meanwhile; 503 if git fails, or if the merge's turn does not come within 20 seconds. It then keeps its
-    position for a repeat. Locks the pull to take the lease; at the end the repository, then the
-    pull.
+    meanwhile; 503 if git fails, or if the merge's turn does not come within 20 seconds. It then
+    keeps its position for a repeat. Locks the pull to take the lease; at the end the repository,
+    then the pull.
     """
     access.require_change(Level.WRITE)
     access.check_holds(pull)
