@@ -167,6 +167,7 @@ PAGES: dict[str, Page] = {
         f"{OF_PULL}/auto-merge", {"merge_strategy": "merge", "expected_head_sha": "{head}"}, form=""
     ),
     f"DELETE {PULL}/auto-merge": Page(f"{OF_PULL}/auto-merge/cancel", {}, form=""),
+    f"PUT {PULL}/viewed": Page(f"{OF_PULL}/viewed", {"viewed": ARCH}, form=""),
     f"PUT {PULL}/update-branch": Page(
         f"{OF_PULL}/update-branch", {"expected_head_sha": "{head}"}, form=""
     ),

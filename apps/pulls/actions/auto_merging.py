@@ -33,11 +33,8 @@ def set_auto_merge(
     """Let the worker merge the pull as soon as nothing blocks it, as this person. Replaces an
     earlier auto-merge; the same one again changes nothing. Locks the repository, then the pull.
 
-    `message` and `delete_source_branch`: as in `merge_pull`.
-
-    Requires write access. Errors: 422 for a message with another strategy; 409
-    `pull_already_merged`, `pull_closed`, `branch_missing`, `head_changed`,
-    `target_changed`.
+    Requires write access. The message and the branch: as in `merge_pull`. Errors: 422; 409
+    `pull_already_merged`, `pull_closed`, `branch_missing`, `head_changed`, `target_changed`.
     """
     access.require_change(Level.WRITE)
     access.check_holds(pull)
@@ -61,8 +58,8 @@ def set_auto_merge(
     pull.auto_merge_by = user
     pull.touch()
     pull.save(update_fields=SAVED)
-    data = data_of(user, strategy, source)
-    record_all([*events, Change(Kind.AUTO_MERGE_SET, user, pull, data)])
+    was_set = Change(Kind.AUTO_MERGE_SET, user, pull, data_of(user, strategy, source))
+    record_all([*events, was_set])
 
 
 @transaction.atomic
