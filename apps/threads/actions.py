@@ -214,8 +214,8 @@ def _wake_on_commit(reply: Reply) -> None:
     """Let the worker try the auto-merge of the reply's pull again, if comments on its lines have to
     be resolved. After the commit, because the pull is locked before its thread.
     """
-    if reply.thread.is_companion:
-        pull = reply.thread.pull
+    pull = getattr(reply.thread, "pull", None) if reply.thread.is_companion else None
+    if pull is not None:
         # A lambda, because Django logs the name of a callback that fails.
         transaction.on_commit(lambda: auto_merges().wake([pull]), robust=True)
 
@@ -229,6 +229,7 @@ def moderate_reply(*, access: RepoAccess, reply: Reply) -> None:
     access.require_change(Level.READ)
     _lock_live(access, reply)
     reply.thread.blank_reply(reply)
+    _wake_on_commit(reply)
     record(Kind.REPLY_DELETED, actor=access.user, about=reply, data={"moderated": True})
 
 

@@ -128,4 +128,4 @@ def test_it_costs_the_same_for_thirty_pulls_as_for_two(alice, bob, repo):
             [(row.thread.created_by.username, row.repo.path) for row in awaiting]
         costs.append((cost.sql, cost.git))
     assert len(own) == len(awaiting) == 30 and Review.objects.count() == 30
-    assert costs[0] == costs[1] == (5, 0)
+    assert costs[0] == costs[1] == (6, 0)
