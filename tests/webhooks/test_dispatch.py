@@ -69,7 +69,8 @@ def test_a_receiver_that_fails_at_random_gets_all_events_in_order_and_signed(
 def test_a_receiver_that_was_killed_gets_all_events_when_it_is_back(
     make, team_repo, thread, alice, at_once
 ):
-    with Receiver() as receiver, dispatchers():
+    # No other server has this address, and so none takes the port while the receiver is away.
+    with Receiver(host="127.0.0.9") as receiver, dispatchers():
         hook, expected = follow(receiver, alice, team_repo)
         write(make, thread, alice, 3)
         wait_for(receiver, expected)
