@@ -75,12 +75,12 @@ def suggestions(
     named = {*people}
     for person in _people(pull, lines):
         people.setdefault(person.pk, person)
-    found = [
+    proposed = [
         Suggestion(person, person.pk in named, lines.get(person.username, 0))
         for person in people.values()
         if _fits(pull, person) and person.username not in asked
     ]
-    return sorted(found, key=lambda one: -one.changed_lines)[:MOST]
+    return sorted(proposed, key=lambda one: -one.changed_lines)[:MOST]
 
 
 def _fits(pull: Pull, person: User) -> bool:

@@ -63,6 +63,6 @@ class ReviewersViewSet(RepoScoped):
         suggested: list[Suggestion] = []
         if may_ask(self.access, self.pull):
             throttle_key = caller_of(self.http_request, self.principal)
-            asked = {row.user.username for row in requests}
-            suggested = suggestions(self.pull, self.principal, asked, throttle_key)
+            names = {row.user.username for row in requests}
+            suggested = suggestions(self.pull, self.principal, names, throttle_key)
         return reviewers_record(self.pull, requests, suggested)

@@ -403,8 +403,8 @@ def pull_records(
     for record, repo in records:
         record["repo_path"] = repo.path
         record["checks"] = checks_record(states, repo.pk, record["head_sha"])
-        asked = requests.get(record.pop("id"), ())
-        record["requested_reviewers"] = [requested_reviewer(row) for row in asked]
+        pending = requests.get(record.pop("id"), ())
+        record["requested_reviewers"] = [requested_reviewer(row) for row in pending]
         record["auto_merge"] = auto_merge_record(record)
         record["source_repo_path"] = paths.get(record.pop("source_repo_id"))
         record["web_url"] = f"{base}/{repo.path}/pulls/{record['number']}"

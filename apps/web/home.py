@@ -237,8 +237,8 @@ def own_row(own: OwnPull) -> tuple[bool, Row]:
         return False, pull_row(pull, "your draft", state=("wait", "wait", "draft"))
     reason, state = approval_of(own)
     names = [request.user.username for request in own.requests]
-    asked = (f"a review by {listed(names)} is requested",) if names else ()
-    return state is READY, pull_row(pull, "your pull", reason, *asked, state=state)
+    further = (f"a review by {listed(names)} is requested",) if names else ()
+    return state is READY, pull_row(pull, "your pull", reason, *further, state=state)
 
 
 def problem_of(own: OwnPull) -> tuple[str, str] | None:

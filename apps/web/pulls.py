@@ -176,14 +176,14 @@ def show_pull(
 
 def forms_of(request: PageRequest, pull: Pull) -> dict[str, PageForm]:
     """The forms of a pull's page. Those for reviewing and merging send head and target."""
-    shown = expectations(pull)
+    expected = expectations(pull)
     return {
         "reply_form": ReplyForm(request, unbound=True, kind=REPLY_KINDS[0]),
         "reviewers_form": ReviewersForm(request, unbound=True),
-        "review_form": ReviewForm(request, unbound=True, status="approved", **shown),
+        "review_form": ReviewForm(request, unbound=True, status="approved", **expected),
         "merge_form": MergeForm.of(request, pull),
         "update_form": UpdateBranchForm(
-            request, unbound=True, expected_head_sha=shown["expected_head_sha"]
+            request, unbound=True, expected_head_sha=expected["expected_head_sha"]
         ),
     }
 

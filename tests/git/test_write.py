@@ -158,8 +158,8 @@ def test_a_commit_has_its_people_and_is_stored_with_its_tree(repo: Scratch):
     content = new_commit(tree, before, person=ALICE, message="Fix a\n", others=[BOB], when=when)
     commit = NewObject("commit", content)
     store(repo, [*objects, commit])
-    shown = git(repo.path, "log", "-1", "--format=%an|%ce|%P|%B", commit.sha).decode()
-    assert shown.strip().split("|") == [
+    text = git(repo.path, "log", "-1", "--format=%an|%ce|%P|%B", commit.sha).decode()
+    assert text.strip().split("|") == [
         "Alice Archer",
         "alice@example.org",
         before,

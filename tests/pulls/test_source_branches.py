@@ -53,9 +53,9 @@ def test_the_target_is_merged_into_the_source_by_the_caller(api, pull, clone, bo
         record = api(bob).put(update_url(pull), expected_head_sha=head).gives()
     new = record["head_sha"]
     assert record == api(bob).get(paths.pull(pull)).gives()
-    shown = clone.server("log", "-1", "--format=%s|%an|%ce|%P", "feature").split("|")
+    fields = clone.server("log", "-1", "--format=%s|%an|%ce|%P", "feature").split("|")
     who = ["bob", "bob@users.noreply.localhost"]
-    assert shown == ["Merge branch 'main' into feature", *who, f"{head} {behind}"]
+    assert fields == ["Merge branch 'main' into feature", *who, f"{head} {behind}"]
     assert new == clone.server("rev-parse", "feature") == pull.repo.branch_sha("feature")
     assert recorded[0].data == {
         "before": head,

@@ -80,8 +80,8 @@ def test_a_suggestion_becomes_a_commit_with_its_author(
     assert (answer["comments"], answer["pull"]["head_sha"]) == ([number], made)
     assert answer["pull"] == api(alice).get(paths.pull(pull)).gives()
     assert song(clone) == "one\nTWO\nand a half\nthree\nfour"
-    shown = clone.server("log", "-1", "--format=%an|%ce|%P|%B", "lines").split("|")
-    assert shown == [
+    commit_text = clone.server("log", "-1", "--format=%an|%ce|%P|%B", "lines").split("|")
+    assert commit_text == [
         "alice",
         "alice@users.noreply.localhost",
         head,
@@ -109,10 +109,10 @@ def test_several_suggestions_become_one_commit(api, pull, clone, suggest, alice,
         api(alice).post(apply_url(pull), **sent).gives(201)
     assert song(clone) == "ONE\n2"
     assert clone.server("cat-file", "-s", "lines:tale") == str(len("a\r\nB\r\nC\r\n"))
-    shown = clone.server("log", "-1", "--format=%B", "lines")
+    commit_text = clone.server("log", "-1", "--format=%B", "lines")
     people = [f"Co-authored-by: {name} <{name}@users.noreply.localhost>" for name in ("bob", "sam")]
-    assert shown.split("\n\n")[:2] == message.split("\n\n")
-    assert sorted(shown.split("\n\n")[2].split("\n")) == people
+    assert commit_text.split("\n\n")[:2] == message.split("\n\n")
+    assert sorted(commit_text.split("\n\n")[2].split("\n")) == people
     assert clone.server("rev-list", "--count", f"{head}..lines") == "1"
 
 
