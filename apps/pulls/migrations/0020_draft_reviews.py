@@ -28,6 +28,9 @@ class Migration(migrations.Migration):
                 ('created_by', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='draft_reviews', to=settings.AUTH_USER_MODEL)),
                 ('pull', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='draft_reviews', to='pulls.pull')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('pull', 'created_by'), name='draft_review_of_person')],
+            },
         ),
         migrations.CreateModel(
             name='DraftComment',
@@ -50,10 +53,6 @@ class Migration(migrations.Migration):
                 ('updated_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('draft', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='comments', to='pulls.draftreview')),
             ],
-        ),
-        migrations.AddConstraint(
-            model_name='draftreview',
-            constraint=models.UniqueConstraint(fields=('pull', 'created_by'), name='draft_review_of_person'),
         ),
         migrations.AddIndex(
             model_name='draftcomment',
