@@ -47,6 +47,8 @@ EMAIL_TIMEOUT = 20
 WEBHOOK_ALLOW_HTTP = env.webhook_allow_http
 WEBHOOK_ALLOWED_NETS = env.webhook_allowed_nets
 METRICS_ADDRESS = env.metrics_address
+GRACEFUL_TIMEOUT = env.graceful_timeout
+SSH_ADDRESS, SSH_URL = env.ssh_address, env.ssh_url
 SENTRY_DSN = env.sentry_dsn
 SENDS_SPANS = env.sends_spans
 DEBUG = False
@@ -72,6 +74,7 @@ INSTALLED_APPS = [
     "apps.webhooks",
     "apps.statuses",
     "apps.browse",
+    "apps.ssh",
     "apps.uploads",
     "apps.threads",
     "apps.pulls",
@@ -292,6 +295,8 @@ LOGGING = {
     "loggers": {
         # The log says why a push was refused.
         "apps.repos.http": {"level": "INFO"},
+        "apps.ssh.log": {"level": "INFO" if env.access_log else "WARNING"},
+        "asyncssh": {"level": "ERROR"},
         "apps.core.request_log": {"level": "INFO" if env.access_log else "WARNING"},
         "django.request": {"level": "ERROR"},
         "django.security": {"level": "CRITICAL"},

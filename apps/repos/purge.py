@@ -82,7 +82,7 @@ def purge_user(user: User) -> None:
     """
     purge_repos(user.repos.all())
     remove_rows(Event.objects.filter(private_to=user.pk))
-    own_rows = (user.tokens, user.sessions, user.memberships, user.pings, user.forks)
+    own_rows = (user.tokens, user.sessions, user.memberships, user.pings, user.forks, user.ssh_keys)
     for rows in (*own_rows, user.draft_reviews):
         remove_rows(rows.all())
     PingMail.objects.filter(user=user).delete()
