@@ -17,6 +17,7 @@ from django.db import connection, connections
 from apps.core.workers import MOST, workers
 from apps.site.counters import process_counters
 from apps.ssh import process
+from config.server import allow_many_files
 
 PAUSE_MS = 1000
 """Milliseconds before the server is started again."""
@@ -76,6 +77,7 @@ def _keep_serving(listening: socket.socket, pipe: int) -> NoReturn:
 def _serve(listening: socket.socket, pipe: int) -> NoReturn:
     code = 1
     try:
+        allow_many_files()
         process.run(listening, on_ready=lambda *_: None, ends_with=pipe)
         code = 0
     except BaseException:

@@ -1,4 +1,4 @@
-"""The process that serves git over SSH. Imports asyncssh only when it runs."""
+"""The process that serves git over SSH. Only its functions import asyncssh and cryptography."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import socket
 from collections.abc import Callable
 
 from django.conf import settings
-
-from apps.ssh.host_keys import fingerprint_of_file, host_keys
 
 BACKLOG = 1024
 Ready = Callable[[socket.socket], object]
@@ -31,6 +29,8 @@ def listen() -> socket.socket | None:
 
 def fingerprints() -> list[str]:
     """A line for each host key, which is made if it is missing."""
+    from apps.ssh.host_keys import fingerprint_of_file, host_keys
+
     paths = host_keys(settings.DATA_DIR)
     return [f"    host key  {fingerprint_of_file(path)}  {path.name}" for path in paths]
 
@@ -41,8 +41,10 @@ def run(listening: socket.socket, *, on_ready: Ready, ends_with: int | None = No
     `on_ready` is called with the socket. `ends_with`: a file descriptor of a pipe, at whose end the
     server ends too.
     """
+    from apps.ssh.host_keys import host_keys
+    from apps.ssh.server import serve
+
     keys = host_keys(settings.DATA_DIR)
-    from apps.ssh.server import serve  # imports asyncssh
 
     async def main() -> None:
         stopping, loop = asyncio.Event(), asyncio.get_running_loop()

@@ -77,6 +77,8 @@ MOST_OF_ADDRESS: Final = 200
 """Most connections of one address, signed in or not."""
 CHECK_SECONDS: Final = 1.0
 """Seconds between two checks of the keys of all connections."""
+LAST_SECONDS: Final = 5.0
+"""Seconds in which commands end whose connection the server has closed."""
 SHORT_THREADS: Final = 8
 """Threads for work that only needs the database."""
 ENDED: Final = "This key was deleted, or the account is deactivated. The connection ends."
@@ -134,13 +136,18 @@ class GitServer:
 
     async def close(self, grace: float) -> None:
         """Let running commands end for `grace` seconds, and close all connections."""
-        ends = monotonic() + grace
-        while self.running and monotonic() < ends:
-            await asyncio.sleep(0.1)
+        await self.wait_for_commands(grace)
         for connection in [*self.connections]:
             connection.end("The server stops.")
+        await self.wait_for_commands(LAST_SECONDS)
         self.short.shutdown(wait=False, cancel_futures=True)
         self.long.shutdown(wait=False, cancel_futures=True)
+
+    async def wait_for_commands(self, seconds: float) -> None:
+        """Wait until no command runs, for so many seconds at most."""
+        ends = monotonic() + seconds
+        while self.running and monotonic() < ends:
+            await asyncio.sleep(0.1)
 
 
 def _with_database(function: Callable[..., Result], *args: Any) -> Result:
@@ -272,13 +279,16 @@ class Command:
                 await self.in_thread(work)
         except (asyncssh.Error, ConnectionError, TimeoutError) as error:  # the client has gone
             work.outcome = type(error).__name__
+            self.process.channel.abort()
             return 1
         except FetchRefused as refused:
             work.outcome = "refused"
             self.process.stderr.write(f"{refused}\n".encode())
             return 1
         except Exception as error:
-            self.process.stdout.write(report_error(work, error))
+            report = await self.server.in_short(report_error, work, error)
+            with suppress(OSError, asyncssh.Error):
+                self.process.stdout.write(report)
             return 1
         finally:
             await self.server.in_short(work.held.close)
@@ -371,7 +381,7 @@ def options(server: GitServer, handle: Any, keys: Sequence[Path]) -> dict[str, A
         "host_based_auth": False,
         "password_auth": False,
         "kbdint_auth": False,
-        "kex_algs": _available("kex", KEX),
+        "kex_algs": _available(KEX),
         "encryption_algs": CIPHERS,
         "mac_algs": MACS,
         "signature_algs": SIGNATURES,
@@ -384,8 +394,8 @@ def options(server: GitServer, handle: Any, keys: Sequence[Path]) -> dict[str, A
     }
 
 
-def _available(kind: str, names: Sequence[str]) -> list[str]:
-    """Those that this machine's libraries have: asyncssh refuses to start with others."""
+def _available(names: Sequence[str]) -> list[str]:
+    """The key exchanges that this machine's libraries have: asyncssh refuses others."""
     from asyncssh.kex import get_kex_algs
 
     present = {name.decode() for name in get_kex_algs()}

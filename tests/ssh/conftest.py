@@ -28,9 +28,8 @@ class Keys:
     @property
     def url(self) -> str:
         """The address of the server, without a path."""
-        match = SSH.search(self.server.log)
-        assert match, self.server.log
-        return f"ssh://git@127.0.0.1:{match[2]}"
+        *_, (_, port) = SSH.findall(self.server.log)  # the last start counts
+        return f"ssh://git@127.0.0.1:{port}"
 
     def make(self, kind: str = "ed25519") -> Path:
         """A new private key that nobody has added."""

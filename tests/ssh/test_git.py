@@ -160,7 +160,7 @@ def test_a_hundred_connections_at_once(ours, keys, path):
                 process.stdin.write(FLUSH)
                 await process.wait()
                 assert process.exit_status == 0
-                return listed
+                return bytes(listed)
 
     async def all_at_once() -> list[bytes]:
         barrier = asyncio.Barrier(100)

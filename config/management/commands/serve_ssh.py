@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.ssh.process import fingerprints, listen, run
+from config.server import allow_many_files
 
 
 class Command(BaseCommand):
@@ -21,6 +22,7 @@ class Command(BaseCommand):
             raise CommandError(f"Cannot listen at SSH_ADDRESS: {error.strerror}.") from None
         if listening is None:
             raise CommandError("Set SSH_ADDRESS, such as SSH_ADDRESS=0.0.0.0:2222.")
+        allow_many_files()
         run(listening, on_ready=self.report)
 
     def report(self, listening: socket.socket) -> None:
