@@ -25,6 +25,8 @@ from apps.repos.http.streams import DROP_SECONDS, DROPPED, PIECE, PushBody
 
 Process = SSHServerProcess[bytes]
 Result = TypeVar("Result")
+READ: Final = 256 * 1024
+"""Most bytes that a thread takes at once."""
 SILENCE: Final = 60
 """Seconds after which a client that sends nothing in the middle of a push is given up."""
 DROP_SILENCE: Final = 3
@@ -153,10 +155,10 @@ class ChannelBody(PushBody):
     def __init__(self, process: Process, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(iter(()))
         self.process, self.loop = process, loop
-        self.received, self.first = 0, b""
+        self.received, self.first, self.piece = 0, b"", b""
         self.is_finished = self.is_dropping = False
         self.lock = Lock()
-        self.reading: Future[bytes] | None = None
+        self.reading: Future[None] | None = None
 
     def __next__(self) -> bytes:
         """The next piece. 400 if the client disconnects or sends nothing for `SILENCE` seconds."""
@@ -166,9 +168,9 @@ class ChannelBody(PushBody):
         with self.lock:
             if self.is_finished:
                 raise StopIteration
-            self.reading = in_loop(self.process.stdin.read(PIECE), self.loop)
+            self.reading = in_loop(self._read(), self.loop)
         try:
-            piece = self.reading.result(DROP_SILENCE if self.is_dropping else SILENCE)
+            self.reading.result(DROP_SILENCE if self.is_dropping else SILENCE)
         except CancelledError:
             raise StopIteration from None
         except (TimeoutError, OSError, SshError) as error:
@@ -176,10 +178,17 @@ class ChannelBody(PushBody):
             if self.is_dropping and isinstance(error, TimeoutError):
                 raise StopIteration from None
             raise broken_off() from None
+        piece, self.piece = self.piece, b""
         if not piece:
             raise StopIteration
         self.received += len(piece)
         return piece
+
+    async def _read(self) -> None:
+        """Read the next piece, and keep it here: the futures of a call from another thread refer to
+        each other, so that a result would stay in memory until the garbage is collected.
+        """
+        self.piece = await self.process.stdin.read(READ)
 
     def begin_with(self, piece: bytes) -> None:
         """Give back a piece that was read, which the iteration returns again."""
