@@ -284,7 +284,7 @@ class Command:
             '%s %s "%s %s" %s %d ms',
             key.person if key.repo_id is None else f"deploy-key:{key.uuid}",
             work.address,
-            request.command,
+            request.command.value,
             request.path,
             work.outcome,
             (perf_counter() - begun) * 1000,
