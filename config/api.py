@@ -189,9 +189,9 @@ route(deliveries, DeliveryOfSiteViewSet)
 route("teams/<team_slug:team_slug>/webhooks", WebhookOfTeamViewSet)
 route(f"teams/<team_slug:team_slug>/{deliveries}", DeliveryOfTeamViewSet)
 route("audit", AuditViewSet)
-route("audit/export", AuditExportViewSet)
+route_singleton("audit/export", AuditExportViewSet)
 route("teams/<team_slug:team_slug>/audit", AuditOfTeamViewSet)
-route("teams/<team_slug:team_slug>/audit/export", AuditExportOfTeamViewSet)
+route_singleton("teams/<team_slug:team_slug>/audit/export", AuditExportOfTeamViewSet)
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     repo = f"{owner}/repos/<repo_slug:repo_slug>"
     route_singleton(f"{owner}/check-repo-slug", CheckRepoSlugViewSet)

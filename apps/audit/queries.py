@@ -11,7 +11,7 @@ from apps.teams.access import TeamAccess
 def list_entries(principal: Principal) -> AuditQuerySet:
     """All entries, for staff; 403 `staff_required`."""
     principal.check_staff()
-    return AuditEntry.objects.all()
+    return AuditEntry.objects.all().visible_to(principal)
 
 
 def list_team_entries(access: TeamAccess) -> AuditQuerySet:

@@ -11,12 +11,12 @@ from apps.accounts.principal import Principal
 from apps.audit import queries
 from apps.audit.exporting import JSON_LINES, export_response
 from apps.audit.filters import AuditFilterSet
+from apps.audit.pagination import AuditCursorPagination
 from apps.audit.serializers import AuditRecord, audit_records
 from apps.core.access import Level
 from apps.core.operation import operation
 from apps.core.views import ApiViewSet
 from apps.events.audit import AuditEntry, AuditQuerySet
-from apps.events.pagination import EventCursorPagination
 from apps.teams.access import TeamScoped
 
 
@@ -35,6 +35,16 @@ class Audited(ApiViewSet):
     def page(self) -> Response:
         return self.get_paginated_response(audit_records(self.paginate(self.entries())))
 
+
+class Exported(Audited):
+    """An export, which takes the filters of the list."""
+
+    pagination_class = None
+
+    @property
+    def is_filtered(self) -> bool:
+        return True
+
     def export(self) -> HttpResponseBase:
         rows = cast("AuditQuerySet", self.filter_queryset(self.entries()))
         return export_response(self.http_request, self.principal, rows)
@@ -43,7 +53,7 @@ class Audited(ApiViewSet):
 class AuditViewSet(Audited):
     """/audit"""
 
-    pagination_class = EventCursorPagination
+    pagination_class = AuditCursorPagination
 
     @operation(Level.STAFF, response=AuditRecord)
     def list(self) -> Response:
@@ -54,13 +64,11 @@ class AuditViewSet(Audited):
         return self.page()
 
 
-class AuditExportViewSet(Audited):
+class AuditExportViewSet(Exported):
     """/audit/export"""
 
-    pagination_class = None
-
     @operation(Level.STAFF, media_type=JSON_LINES)
-    def list(self) -> HttpResponseBase:
+    def retrieve(self) -> HttpResponseBase:
         """Read the audit log as JSON lines, oldest first.
 
         Each line is an AuditRecord.
@@ -71,7 +79,7 @@ class AuditExportViewSet(Audited):
 class AuditOfTeamViewSet(TeamScoped, Audited):
     """/teams/{team_slug}/audit"""
 
-    pagination_class = EventCursorPagination
+    pagination_class = AuditCursorPagination
 
     def entries(self) -> AuditQuerySet:
         return queries.list_team_entries(self.access)
@@ -86,16 +94,14 @@ class AuditOfTeamViewSet(TeamScoped, Audited):
         return self.page()
 
 
-class AuditExportOfTeamViewSet(TeamScoped, Audited):
+class AuditExportOfTeamViewSet(TeamScoped, Exported):
     """/teams/{team_slug}/audit/export"""
-
-    pagination_class = None
 
     def entries(self) -> AuditQuerySet:
         return queries.list_team_entries(self.access)
 
     @operation(Level.OWNER, media_type=JSON_LINES)
-    def list(self) -> HttpResponseBase:
+    def retrieve(self) -> HttpResponseBase:
         """Read the audit log of a team as JSON lines, oldest first.
 
         Each line is an AuditRecord.

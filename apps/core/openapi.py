@@ -134,7 +134,7 @@ class OperationSchema(AutoSchema):
 
     def get_filter_backends(self) -> list[Any]:
         """Empty for lists without filters: drf-spectacular would ask for their model."""
-        has_filters = self.view.action == "list" and hasattr(self.view, "filterset_class")
+        has_filters = self.view.is_filtered and hasattr(self.view, "filterset_class")
         return list(self.view.filter_backends) if has_filters else []
 
     def get_override_parameters(self) -> list[Any]:

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 
+from apps.core.access import Principal
 from apps.core.origins import PROGRAM_MAX
 
 ADDRESS_MAX = 50
@@ -20,6 +21,10 @@ BATCH_SIZE = 1000
 
 
 class AuditQuerySet(models.QuerySet["AuditEntry"]):
+    def visible_to(self, principal: Principal) -> AuditQuerySet:
+        """Staff reads all entries. Owners of a team read those that `list_team_entries` selects."""
+        return self if principal.is_staff else self.none()
+
     def page(self, *, after: int, before: int, size: int, newest_first: bool) -> list[AuditEntry]:
         """At most `size` entries with `after` < id < `before`, in order, with their actors."""
         rows = self.filter(id__gt=after, id__lt=before).select_related("actor")
