@@ -55,7 +55,7 @@ class AuditViewSet(Audited):
 
     pagination_class = AuditCursorPagination
 
-    @operation(Level.STAFF, response=AuditRecord)
+    @operation(Level.STAFF, response=AuditRecord, errors=("invalid_cursor",))
     def list(self) -> Response:
         """List the audit log, newest first.
 
@@ -67,7 +67,7 @@ class AuditViewSet(Audited):
 class AuditExportViewSet(Exported):
     """/audit/export"""
 
-    @operation(Level.STAFF, media_type=JSON_LINES)
+    @operation(Level.STAFF, media_type=JSON_LINES, is_secret=True)
     def retrieve(self) -> HttpResponseBase:
         """Read the audit log as JSON lines, oldest first.
 
@@ -84,7 +84,7 @@ class AuditOfTeamViewSet(TeamScoped, Audited):
     def entries(self) -> AuditQuerySet:
         return queries.list_team_entries(self.access)
 
-    @operation(Level.OWNER, response=AuditRecord)
+    @operation(Level.OWNER, response=AuditRecord, errors=("invalid_cursor",))
     def list(self) -> Response:
         """List the audit log of a team, newest first.
 
@@ -100,7 +100,7 @@ class AuditExportOfTeamViewSet(TeamScoped, Exported):
     def entries(self) -> AuditQuerySet:
         return queries.list_team_entries(self.access)
 
-    @operation(Level.OWNER, media_type=JSON_LINES)
+    @operation(Level.OWNER, media_type=JSON_LINES, is_secret=True)
     def retrieve(self) -> HttpResponseBase:
         """Read the audit log of a team as JSON lines, oldest first.
 

@@ -174,7 +174,7 @@ class OperationSchema(AutoSchema):
             responses[other] = OpenApiResponse(record, declared.summary)
         if declared.has_etag(self.method):
             responses[304] = OpenApiResponse(None)  # `complete_operation` replaces it
-        path, is_list = self.path.removeprefix(PREFIX), self.view.action == "list"
+        path, is_list = self.path.removeprefix(PREFIX), self.view.is_filtered
         codes = codes_of(declared, self.method, path, is_list=is_list)
         for refusal, names in by_status(codes).items():
             # `complete_operation` makes the rest of the codes, for which there is no hook.

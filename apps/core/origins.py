@@ -54,8 +54,9 @@ def program_of(meta: Mapping[str, Any]) -> str:
 @contextmanager
 def running(name: str) -> Iterator[None]:
     """Name the management command that makes the changes of this block."""
-    token = command.set(f"manage.py {name}")
+    outer, request = command.set(f"manage.py {name}"), current.set(None)
     try:
         yield
     finally:
-        command.reset(token)
+        command.reset(outer)
+        current.reset(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from django.http import HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
@@ -96,8 +96,7 @@ def filtered(request: PageRequest, rows: AuditQuerySet) -> AuditQuerySet:
     if filterset.errors:
         lines = (f"{name}: {' '.join(texts)}" for name, texts in filterset.errors.items())
         raise Invalid("validation_failed", " ".join(lines))
-    selected: AuditQuerySet = filterset.qs
-    return selected
+    return cast("AuditQuerySet", filterset.qs)
 
 
 def item_of(record: dict[str, Any]) -> dict[str, Any]:
