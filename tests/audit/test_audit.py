@@ -103,7 +103,7 @@ def test_an_invite_is_named_without_its_link(sam: User) -> None:
     assert Event.objects.latest("id").target == {"kind": "invite", "uuid": str(invite.uuid)}
 
 
-# What owners read
+# Entries of a team
 
 
 def test_bots_their_tokens_and_webhooks_belong_to_the_team(acme: Team, alice: User) -> None:

@@ -75,8 +75,8 @@ AUDIT = "/teams/{team_slug}/~settings/audit"
 PAGES: dict[str, Page] = {
     "GET /audit": read("/site/audit"),
     "GET /audit/export": read("/site/audit/export"),
-    "GET /teams/{team_slug}/audit": read(AUDIT),
-    "GET /teams/{team_slug}/audit/export": read(f"{AUDIT}/export"),
+    "GET /teams/{team_slug}/audit": Page(AUDIT),
+    "GET /teams/{team_slug}/audit/export": Page(f"{AUDIT}/export"),
     "GET /api-tokens": read("/settings/tokens"),
     "POST /api-tokens": Page("/settings/tokens", {}, cases=("",)),
     "PUT /api-tokens/{uuid}/revoke": Page("/settings/tokens/{uuid}/revoke", {}, cases=OWN),
