@@ -76,3 +76,16 @@ def test_pages_of_fifty_cost_the_same_as_one(acme: Team, sam: User) -> None:
     older = page.find(r'rel="next" href="([^"]+)"')
     last = staff.get(older).gives()
     assert 'rel="prev"' in last.html and 'rel="next"' not in last.html
+
+
+def test_the_admin_shows_entries_and_finds_an_address(acme: Team, alice: User, sam: User) -> None:
+    values: dict[str, Any] = {"target": {"kind": "team", "slug": "acme"}, "data": {"role": "x"}}
+    values |= {"team_id": acme.pk, "actor": alice, "created_at": timezone.now()}
+    made = AuditEntry.objects.create(kind="team-updated", address="192.0.2.7", **values)
+    staff, path = PageClient(sam), "/admin/events/auditentry/"
+    found = staff.get(f"{path}?q=192.0.2.7").gives()
+    assert "changed the team" in found.text and "teams/acme" in found.text
+    assert "changed the team" not in staff.get(f"{path}?q=192.0.2.8").gives().text
+    assert "changed the team" in staff.get(f"{path}?q=ALICE&kind=team-updated").gives().text
+    page = staff.get(f"{path}{made.pk}/change/").gives()
+    assert "192.0.2.7" in page.text and 'name="_save"' not in page.html
