@@ -156,7 +156,8 @@ def test_actions_beside_the_api_leave_an_entry(
     assert last_entry().kind == kind
 
 
-def test_a_command_is_the_program(db: None) -> None:
+def test_a_command_is_the_program(api: Any, alice: User) -> None:
+    api(alice).get("/users/self").gives()  # the request of this thread before
     call_command("create_user", "newcomer")
     entry = last_entry()
     assert (entry.program, entry.address) == ("manage.py create_user", "")
