@@ -401,7 +401,11 @@ class ApplyForm(PageForm):
     request_serializer = ApplySuggestions
     id_format = "apply_%s"
 
-    comments = forms.Field(label="Suggestions", widget=forms.CheckboxSelectMultiple)
+    comments = forms.Field(
+        label="Suggestions",
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": "Choose at least one."},
+    )
     message = LinesField(
         label="Message",
         required=False,

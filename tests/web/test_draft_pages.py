@@ -11,6 +11,7 @@ from apps.pulls.draft_reviews import DraftComment, DraftReview
 from apps.pulls.models import Review
 from apps.threads.models import Reply
 from tests.test_queries import costing
+from tests.web.page_client import plain
 from tests.web.test_pull_files import (
     address,
     anchor_in,
@@ -152,3 +153,102 @@ def test_a_draft_is_written_by_those_who_may_review(visit, address, anchor, pull
         visit(bob).post(f"{address}/draft/{below}").gives(409)
     page = visit(bob).get(f"{address}/files").gives()
     assert BADGE in page.text and f"/draft/{comment.uuid}" not in page.html
+
+
+SUGGESTED = "Better so:\n\n```suggestion\nbetter <b>\nmore\n```\n"
+
+
+def test_a_suggestion_begins_with_the_lines(visit, address, anchor, push_head, bob):
+    person = visit(bob)
+    page = person.get(f"{address}/files?comment={anchor}-n49-50").gives()
+    link = page.find(r'<a class="small" href="([^"]*)" data-suggest=')
+    block = page.find(r'data-suggest="([^"]*)"')
+    assert block == "```suggestion\nline 49\nother\n```\n"
+    page = person.get(link.partition("#")[0]).gives()
+    assert (
+        block
+        in page.find(r'<textarea[^>]*id="line_body"[^>]*>(.*?)</textarea>').replace("\r", "") + "\n"
+    )
+    assert '<option value="suggestion" selected' in page.html
+    push_head({b"app/main.py": text(l50="````", l51="\xff")})
+    page = person.get(f"{address}/files?comment={anchor}-n50-50").gives()
+    assert page.find(r'data-suggest="([^"]*)"').startswith("`````suggestion\n````\n`````")
+    for place in (f"{anchor}-o50", "f000000000000-n1"):
+        page = person.get(f"{address}/files?comment={place}").gives()
+        assert "Suggest a change" not in page.text
+
+
+def test_a_suggestion_is_shown_and_applied(visit, address, anchor, pull, bob, alice, carol):
+    person, writer = visit(bob), visit(alice)
+    pull.repo.visibility = "public"
+    pull.repo.save()
+    comment_on(person, address, f"{anchor}-n49-50", SUGGESTED, kind="suggestion").gives(303)
+    for path in (address, f"{address}/files"):
+        page = writer.get(path).gives()
+        table = re.search(r'<table[^>]* aria-label="Suggested.*?</table>', page.html, re.DOTALL)
+        rows = re.findall(r'<td class="c (\w+)">(.*?)</td>', table[0]) if table else []
+        old, new = [("del", "line 49"), ("del", "other")], [("add", "better &lt;b&gt;")]
+        assert rows == [*old, *new, ("add", "more")]
+        assert f'href="{address}/apply-suggestions?comments=1"' in page.html
+        assert "Apply 1 suggestion" in page.text and "<pre><code>better" not in page.html
+        assert "apply-suggestions" not in visit(carol).get(path).gives().html
+    visit(carol).get(f"{address}/apply-suggestions").gives(403)
+    form = f"{address}/apply-suggestions?comments=1"
+    page = writer.get(form).gives()
+    assert "better <b>" in page.text and page.inputs()["comments"] == "1"
+    head = {"expected_head_sha": page.value("expected_head_sha")}
+    empty = writer.post(form, **head, message="Why not").gives(422)
+    assert "Choose at least one." in empty.alert() and "Why not" in empty.html
+    wrong = writer.post(form, expected_head_sha="1" * 40, comments=[1]).gives(409)
+    assert "head" in wrong.alert()
+    done = writer.post(form, **head, comments=[1], message="Sing")
+    done.redirects_to(f"{address}/files#comment-1")
+    page = writer.get(f"{address}/files").gives()
+    assert "more" in lines(section(page, "app/main.py"))
+    assert "Resolved: bob" in page.text and "apply-suggestions" not in page.find("(<main.*)")
+    again = writer.post(form, **head, comments=[1]).gives(409)
+    assert again.alert()
+
+
+def lines(html):
+    cells = re.findall(r'<td class="c add">(.*?)</td>', html)
+    return [plain(cell) for cell in cells]
+
+
+def test_several_suggestions_become_one_commit_and_refusals_say_why(
+    visit, address, anchor, push_head, bob, alice
+):
+    person, writer = visit(bob), visit(alice)
+    block = "```suggestion\n{}\n```"
+    for place, body in (
+        (f"{anchor}-n49", block.format("a")),
+        (f"{anchor}-n50", block.format("b")),
+        (f"{anchor}-n51", block.format("c")),
+        (f"{anchor}-o50", block.format("d")),
+        (f"{anchor}-n52", block.format("e") + "\n\n" + block.format("f")),
+        (f"{anchor}-n48", "No suggestion."),
+    ):
+        comment_on(person, address, place, body, kind="suggestion").gives(303)
+    page = writer.get(address).gives()
+    assert "Apply 3 suggestions" in page.text
+    assert "because the pull removes the lines" in page.text
+    assert "This comment has several suggestions." in page.text
+    push_head({b"app/main.py": text(l50="again another")})
+    page = writer.get(f"{address}/files").gives()
+    assert "Apply 2 suggestions" in page.text
+    assert "This cannot be applied: the lines have changed since." in page.text
+    page = writer.get(f"{address}/apply-suggestions").gives()
+    assert re.findall(r'name="comments" value="(\d)" checked', page.html) == ["1", "3"]
+    assert page.text.count("This cannot be applied") == 2
+    head = {"expected_head_sha": page.value("expected_head_sha")}
+    form = f"{address}/apply-suggestions"
+    late = writer.post(form, **head, comments=[1, 2], message="Both").gives(409)
+    assert "The lines of comment 2 are not in the head any more" in late.alert()
+    assert "Both" in late.html
+    assert re.findall(r'name="comments" value="(\d)" checked', late.html) == ["1"]
+    many = writer.post(form, **head, comments=[*range(51)]).gives(422)
+    assert "At most 50" in many.alert()
+    writer.post(form, **head, comments=[1, 3]).gives(303)
+    assert {*lines(section(writer.get(f"{address}/files").gives(), "app/main.py"))} >= {"a", "c"}
+    page = writer.get(f"{address}/apply-suggestions").gives()
+    assert 'name="comments"' not in page.html and "cannot be applied" in page.text
