@@ -74,7 +74,7 @@ CONVERSATION_KINDS = [
 LIVE = " ".join(
     kind
     for kind in Kind
-    if kind.startswith(("reply-", "pull-", "review-", "branch-pushed", "status-", "auto-merge-"))
+    if kind.startswith(("reply-", "pull-", "review-", "branch-", "status-", "auto-merge-"))
 )
 """The kinds of events that an open page of a pull follows."""
 MOST_EVENTS = 200

@@ -252,3 +252,11 @@ def test_several_suggestions_become_one_commit_and_refusals_say_why(
     assert {*lines(section(writer.get(f"{address}/files").gives(), "app/main.py"))} >= {"a", "c"}
     page = writer.get(f"{address}/apply-suggestions").gives()
     assert 'name="comments"' not in page.html and "cannot be applied" in page.text
+
+
+def test_the_conversation_comes_before_the_verdict_and_the_facts(visit, address, bob):
+    """A phone shows them in the order of the source."""
+    html = visit(bob).get(address).gives().html
+    parts = ['id="talk"', 'id="say"', 'id="verdict"', "Get it locally", 'id="changes"']
+    places = [html.index(part) for part in parts]
+    assert places == sorted(places)
