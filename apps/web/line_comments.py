@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from apps.browse.names import path_in_tree, shown_path
 from apps.core.access import Level
+from apps.core.pagination import count_parameter, with_parameters
 from apps.git.diff import FileChange
 from apps.pulls.draft_reviews import DraftComment, DraftReview
 from apps.pulls.draft_serializers import draft_comment_record
@@ -32,6 +33,8 @@ from apps.web.templatetags.anchors import anchor_of
 
 COMMENTS_MAX = 1000
 """Comments of a pull that a page shows, and as many replies to them."""
+COMMENTS = 100
+"""Comments that a page shows whole, those of `?comments=`; each other one is a link."""
 REASONS = {
     "changed": "the lines have changed since then",
     "file_deleted": "the file has been deleted since then",
@@ -95,14 +98,16 @@ class Comments:
 
     def html(self, comments: Sequence[dict[str, Any]]) -> SafeString:
         parts = [
-            render_to_string(
-                "web/_draft_comment.html" if "is_draft" in one else "web/_line_comment.html",
-                {**self.context, "comment": one},
-                self.request,
-            )
+            render_to_string(template_of(one), {**self.context, "comment": one}, self.request)
             for one in comments
         ]
         return mark_safe("".join(parts))  # noqa: S308 - of templates
+
+
+def template_of(comment: dict[str, Any]) -> str:
+    if "is_draft" in comment:
+        return "web/_draft_comment.html"
+    return "web/_closed_comment.html" if "link" in comment else "web/_line_comment.html"
 
 
 def comments_for(
@@ -181,11 +186,24 @@ def records_of(
         record |= {"replies": [], "drafts": []}
     for root, reply in replies:
         by_number[root]["replies"].append(reply)
-    every = [*records, *(reply for _, reply in replies)]
+    close_others(request, records)
+    whole = [record for record in records if "link" not in record]
+    every = [*whole, *(reply for record in whole for reply in record["replies"])]
     texts = [*drafts, *(record for record in every if not record["is_deleted"])]
     managers = [Reply.objects, *([DraftComment.objects] if drafts else [])]
     with_html(request, access, texts, *managers, address=f"/{access.repo.path}/pulls/{number}")
     return records
+
+
+def close_others(request: PageRequest, records: Sequence[dict[str, Any]]) -> None:
+    """Set `link` of the comments that are on another page of them: the address that opens them."""
+    number = count_parameter(request.GET, "comments", 1)
+    gone = {"part": None, "comment": None, "reply": None}
+    for index, record in enumerate(records):
+        page = index // COMMENTS + 1
+        if page != number:
+            query = with_parameters(request.GET, **gone, comments=page)
+            record["link"] = f"?{query}#comment-{record['number']}"
 
 
 def words_of(anchor: dict[str, Any]) -> str:

@@ -45,7 +45,7 @@ from apps.web.templatetags.anchors import anchor_of
 
 AT = "at"
 """The version that a form of the page has shown: a parameter of its action."""
-KEPT = {"version", "from", "view", "w", "viewed", "open"}
+KEPT = {"version", "from", "view", "w", "viewed", "open", "comments"}
 """Parameters that the form of the filter keeps."""
 CHOSEN = ("lines", "lines_in", "lines_side", "lines_from", "lines_to")
 """Parameters of the marked lines."""

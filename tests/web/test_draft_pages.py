@@ -10,6 +10,7 @@ from apps.events.models import Event
 from apps.pulls.draft_reviews import DraftComment, DraftReview
 from apps.pulls.models import Review
 from apps.threads.models import Reply
+from apps.web import line_comments
 from tests.test_queries import costing
 from tests.web.page_client import plain
 from tests.web.test_pull_files import (
@@ -260,3 +261,17 @@ def test_the_conversation_comes_before_the_verdict_and_the_facts(visit, address,
     parts = ['id="talk"', 'id="say"', 'id="verdict"', "Get it locally", 'id="changes"']
     places = [html.index(part) for part in parts]
     assert places == sorted(places)
+
+
+def test_further_comments_are_links_that_open_them(visit, address, anchor, pull, monkeypatch, bob):
+    monkeypatch.setattr(line_comments, "COMMENTS", 2)
+    person = visit(bob)
+    for number in (48, 49, 51):
+        comment_on(person, address, f"{anchor}-n{number}", f"On {number}.").gives(303)
+    page = person.get(f"{address}/files?view=split").gives()
+    assert "On 48." in page.text and "On 49." in page.text and "On 51." not in page.text
+    link = page.find(r'<a href="([^"]*)" data-part>Comment by bob on line 51')
+    assert link == "?view=split&comments=2#comment-3" and 'id="comment-3"' in page.html
+    page = person.get(f"{address}/files{link.partition('#')[0]}").gives()
+    assert "On 51." in page.text and "On 48." not in page.text
+    person.get(f"{address}/files?comments=x").gives(422)
