@@ -31,6 +31,7 @@ from apps.events.kinds import AUDITED, Kind, PingKind
 from apps.git.lines import Outdated
 from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
+from apps.pulls.draft_serializers import DRAFT_KINDS
 from apps.pulls.models import AutoMergeEnd, PullStatus, ReviewStatus
 from apps.pulls.review_requests import FULFILLING, PENDING
 from apps.pulls.serializers import COMMENT_KINDS, PAIR_STATUSES
@@ -58,6 +59,7 @@ NAMED: dict[str, Iterable[str]] = {
     "CombinedState": COMBINED,
     "CommitPairStatus": PAIR_STATUSES,
     "CommentKind": COMMENT_KINDS,
+    "DraftCommentKind": DRAFT_KINDS,
     "CommitStatusState": StatusState,
     "AutoMergeEnd": AutoMergeEnd,
     "CallerPermission": ("read", "write", "admin", "owner"),
