@@ -6,6 +6,7 @@ from django.urls import URLPattern, path
 
 from apps.web import (
     activity,
+    audit,
     bots,
     commits,
     comparisons,
@@ -74,6 +75,10 @@ urlpatterns = [
     path(f"{bot}/delete", bots.delete_bot),
     path(f"{bot}/tokens/<uid:uid>/rotate", bots.rotate_bot_token),
     path(f"{bot}/tokens/<uid:uid>/revoke", bots.revoke_bot_token),
+    path("site/audit", audit.site_audit, name="site-audit"),
+    path("site/audit/export", audit.export_site_audit),
+    path("teams/<team_slug:team_slug>/~settings/audit", audit.team_audit),
+    path("teams/<team_slug:team_slug>/~settings/audit/export", audit.export_team_audit),
     path("users/<username:username>", teams.user),
     path("webhooks/<uid:uid>", webhooks.find_webhook, name="find-webhook"),
 ]

@@ -18,6 +18,7 @@ from apps.accounts.models import Invite, User
 from apps.accounts.principal import ANONYMOUS, Principal
 from apps.accounts.proofs import person_of_reset
 from apps.accounts.rules import check_may_join
+from apps.accounts.sign_ins import note_refusal, note_sign_in, note_sign_out
 from apps.core.access import Level
 from apps.core.errors import Forbidden, NotFound
 from apps.core.locks import lock
@@ -62,6 +63,7 @@ def signin(request: PageRequest) -> HttpResponse:
             if user is not None and start_session(request, user):
                 redirect = redirect_to(safe_path(request.POST.get("next", "")))
                 return remember_browser(request, redirect, user)
+            note_refusal(username)
             form.add_error(None, WRONG)
     goal = safe_path(parameter(request, "next"))
     site = SiteSettings.load()
@@ -113,15 +115,17 @@ def start_session(request: PageRequest, user: User) -> bool:
             return False
         login(request, user)
         prolong(request, user)
+        note_sign_in(user)
     return True
 
 
 def end_session(request: PageRequest) -> None:
     """End the session, if there is one, and its live streams."""
-    person = request.principal.person_id
+    person = request.principal.person
     logout(request)
     if person is not None:
-        wake.notify_on_commit(person)
+        wake.notify_on_commit(person.pk)
+        note_sign_out(person)
 
 
 @page(Level.PUBLIC, methods=POST)

@@ -27,7 +27,7 @@ from apps.browse.serializers import FILE_KINDS, KINDS, STATUSES
 from apps.core.access import Permission
 from apps.core.openapi import references, rewritten
 from apps.core.slugs import USERNAME, USERNAME_MAX
-from apps.events.kinds import Kind, PingKind
+from apps.events.kinds import AUDITED, Kind, PingKind
 from apps.git.lines import Outdated
 from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
@@ -52,6 +52,7 @@ from apps.threads.serializers import DELETED
 from apps.webhooks.models import DeliveryStatus, DisabledReason, Resume, State
 
 NAMED: dict[str, Iterable[str]] = {
+    "AuditKind": AUDITED,
     "ArchiveFormat": KINDS_OF_ARCHIVES,
     "BotRole": BOT_ROLES,
     "CheckState": (*StatusState, MISSING),

@@ -172,6 +172,7 @@ FOR_ADA += [
     f"{REPO}/settings/protections/{{protection}}{below}"
     for below in ("", "/delete", "/approvers/{approver}/remove")
 ]
+FOR_ADA += [f"/teams/{'t' * 64}/~settings/audit"]
 WEBHOOKS = f"{REPO}/settings/webhooks", f"/teams/{'t' * 64}/~settings/webhooks"
 FOR_ADA += WEBHOOKS
 for path, hook, delivery in zip(

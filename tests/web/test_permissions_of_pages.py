@@ -71,7 +71,12 @@ def settings_of(body: Fields) -> Fields:
     return {"description": "", "visibility": "private", "default_branch": "main", **body}
 
 
+AUDIT = "/teams/{team_slug}/~settings/audit"
 PAGES: dict[str, Page] = {
+    "GET /audit": read("/site/audit"),
+    "GET /audit/export": read("/site/audit/export"),
+    "GET /teams/{team_slug}/audit": Page(AUDIT),
+    "GET /teams/{team_slug}/audit/export": Page(f"{AUDIT}/export"),
     "GET /api-tokens": read("/settings/tokens"),
     "POST /api-tokens": Page("/settings/tokens", {}, cases=("",)),
     "PUT /api-tokens/{uuid}/revoke": Page("/settings/tokens/{uuid}/revoke", {}, cases=OWN),
