@@ -258,14 +258,6 @@ def test_several_suggestions_become_one_commit_and_refusals_say_why(
     assert 'name="comments"' not in page.html and page.text.count("This cannot be applied") == 2
 
 
-def test_the_conversation_comes_before_the_verdict_and_the_facts(visit, address, bob):
-    """A phone shows them in the order of the source."""
-    html = visit(bob).get(address).gives().html
-    parts = ['id="talk"', 'id="say"', 'id="verdict"', "Get it locally", 'id="changes"']
-    places = [html.index(part) for part in parts]
-    assert places == sorted(places)
-
-
 def test_further_comments_are_links_that_open_them(visit, address, anchor, pull, monkeypatch, bob):
     monkeypatch.setattr(line_comments, "COMMENTS", 2)
     person = visit(bob)

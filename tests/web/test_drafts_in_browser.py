@@ -26,6 +26,24 @@ def press_on(page: Page, name: str) -> None:
     page.locator("main").get_by_role("button", name=name, exact=True).press("Enter")
 
 
+def test_on_a_phone_the_conversation_follows_the_verdict(site: Site, files: str) -> None:
+    """The reviewers are below it; a wide window has them beside it."""
+    with site.open(files.removesuffix("/files")) as page:
+
+        def place(selector: str) -> tuple[float, float]:
+            box = page.locator(selector).bounding_box()
+            assert box
+            return box["x"], box["y"]
+
+        parts = ["#verdict", "#talk", "aside >> text=Reviewers >> nth=0"]
+        resize(page, (390, "light"))
+        heights = [place(part)[1] for part in parts]
+        assert heights == sorted(heights)
+        resize(page, (1280, "light"))
+        _, (conversation, _), (reviewers, _) = map(place, parts)
+        assert conversation < reviewers
+
+
 def test_a_review_with_a_suggestion_is_written_and_sent_by_keyboard(site: Site, files: str) -> None:
     comment_by_ben(site, files, line=100)
     comment_by_ben(site, files, line=180, body="```suggestion\nbetter\n```", kind="suggestion")
