@@ -75,6 +75,8 @@ class Team(models.Model):
     name = models.CharField(max_length=255)
     slug = models.CharField(max_length=TEAM_SLUG_MAX, unique=True)
     is_active = models.BooleanField(default=True)
+    second_factor_required = models.BooleanField(default=False, db_default=False)
+    """Whether membership counts only for people with a second factor, and for bots."""
     deletion = deletion_field("teams")
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)

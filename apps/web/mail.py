@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -12,11 +11,10 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.accounts.proofs import address_proof, reset_proof
 from apps.core import mail
+from apps.core.mail import SENDER
 from apps.core.views import site_url
 from apps.site.limits import admits_mail
 
-SENDER = ThreadPoolExecutor(1, thread_name_prefix="mail")
-"""Sends one e-mail at a time; the process ends after it has sent those in the queue."""
 NO_MAIL = "This site sends no e-mail: ask its staff for the link, which the server has printed"
 
 

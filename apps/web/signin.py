@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from copy import copy
 
 from django.contrib import messages
@@ -11,23 +12,32 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.crypto import get_random_string
+from django.utils.crypto import constant_time_compare, get_random_string
 
 from apps.accounts import actions
 from apps.accounts.models import Invite, User
 from apps.accounts.principal import ANONYMOUS, Principal
 from apps.accounts.proofs import person_of_reset
-from apps.accounts.rules import check_may_join
+from apps.accounts.rules import check_may_join, check_password
+from apps.accounts.second_factors.actions import WRONG_CODE, use_code
 from apps.core.access import Level
 from apps.core.errors import Forbidden, NotFound
 from apps.core.locks import lock
 from apps.core.requests import prolong
 from apps.events import wake
 from apps.site.kinds import RateScope
-from apps.site.limits import throttle_account
+from apps.site.limits import throttle_account, throttle_code
 from apps.site.models import SiteSettings
+from apps.web.confirming import confirms
 from apps.web.decorators import FORM, POST, page
-from apps.web.forms import WRONG_CURRENT, ChangePassword, NewPassword, PasswordReset, SignIn, SignUp
+from apps.web.forms import (
+    ChangePassword,
+    NewPassword,
+    PasswordReset,
+    SignIn,
+    SignInCode,
+    SignUp,
+)
 from apps.web.mail import send_confirmation, send_reset
 from apps.web.responses import (
     PageRequest,
@@ -42,6 +52,9 @@ from apps.web.responses import (
 
 WRONG = "Wrong username or password."
 """The same text for an unknown name, a wrong password and a deactivated account."""
+PENDING = "pending_sign_in"
+"""Key of a session in which a password was given, and a second factor is missing."""
+PENDING_SECONDS = 600
 KNOWN_BROWSER = "known"
 KNOWN_SALT = "guildhall.known"
 KNOWN_SECONDS = 365 * 86400
@@ -59,8 +72,11 @@ def signin(request: PageRequest) -> HttpResponse:
             username = form.cleaned_data["username"]
             throttle_account(username, browser_id(request, username))
             user = authenticate(request, **form.cleaned_data)
+            goal = safe_path(request.POST.get("next", ""))
+            if isinstance(user, User) and user.has_second_factor:
+                return ask_for_code(request, user, goal)
             if user is not None and start_session(request, user):
-                redirect = redirect_to(safe_path(request.POST.get("next", "")))
+                redirect = redirect_to(goal)
                 return remember_browser(request, redirect, user)
             form.add_error(None, WRONG)
     goal = safe_path(parameter(request, "next"))
@@ -103,17 +119,64 @@ def find_invite(request: PageRequest) -> Invite | None:
 def start_session(request: PageRequest, user: User) -> bool:
     """Sign in with a new session key, even if another person was signed in before.
 
-    False if the account was closed, or got another password, after `user` was read. Locks the
-    person, so that an action that ends all sessions ends this one, or it does not begin.
+    The caller has checked a second factor if `user` has one. False if the account was closed, or
+    got another password or a second factor, after `user` was read. Locks the person, so that an
+    action that ends all sessions ends this one, or it does not begin.
     """
     end_session(request)
     with transaction.atomic():
         lock(current := copy(user))
         if not current.is_active or current.password != user.password:
             return False
+        if current.has_second_factor and not user.has_second_factor:
+            return False
         login(request, user)
         prolong(request, user)
     return True
+
+
+def ask_for_code(request: PageRequest, user: User, goal: str) -> HttpResponse:
+    """Redirect to the second page of signing in. Nobody is signed in yet: a new session says for
+    `PENDING_SECONDS` who has given their password, and where they go next.
+    """
+    end_session(request)
+    request.session[PENDING] = {
+        "user": user.pk,
+        "hash": user.get_session_auth_hash(),
+        "until": time.time() + PENDING_SECONDS,
+        "next": goal,
+    }
+    return redirect_to("signin-code")
+
+
+def pending_user(request: PageRequest) -> User | None:
+    """The person who has given their password in this session and nothing else; None if that was
+    long ago, or if their password or their sessions have ended since.
+    """
+    pending = request.session.get(PENDING, {})
+    if pending.get("until", 0) < time.time():
+        return None
+    user = User.objects.filter(pk=pending["user"], is_active=True).first()
+    if user is None or not constant_time_compare(pending["hash"], user.get_session_auth_hash()):
+        return None
+    return user
+
+
+@page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
+def signin_code(request: PageRequest) -> HttpResponse:
+    """The second page of signing in: a code of the authenticator app, or a recovery code."""
+    user = pending_user(request)
+    if user is None:
+        return redirect_to("signin")
+    form, goal = SignInCode(request), request.session[PENDING]["next"]
+    if form.is_valid():
+        with form.refusals():
+            throttle_code(user, browser_id(request, user.username))
+            is_right = use_code(principal=Principal(user), code=form.cleaned_data["code"])
+            if is_right and start_session(request, user):
+                return remember_browser(request, redirect_to(goal), user)
+            form.add_error("code", WRONG_CODE)
+    return keep_secret(form.render_page(request, "signin_code", person=user))
 
 
 def end_session(request: PageRequest) -> None:
@@ -148,9 +211,9 @@ def password(request: PageRequest) -> HttpResponse:
     """Change the password. It ends all other sessions: each has a hash of the old password."""
     form = ChangePassword(request)
     if form.is_valid():
-        if not request.user.check_password(form.cleaned_data["current"]):
-            form.add_error("current", WRONG_CURRENT)
-        elif set_password(form, request.principal):
+        with form.refusals():  # first, so that a weak password uses no code up
+            check_password(form.cleaned_data["password"], request.user)
+        if not form.errors and confirms(request, form) and set_password(form, request.principal):
             update_session_auth_hash(request, request.user)
             return redirect_to(
                 "password", request, "Password changed. Your other sessions have ended."

@@ -1,0 +1,79 @@
+"""`/settings/second-factor`: authenticator app, recovery codes and passkeys of a person."""
+
+from __future__ import annotations
+
+from django.contrib.auth import update_session_auth_hash
+from django.http import HttpResponse
+from django.utils.safestring import mark_safe
+
+from apps.accounts.second_factors import actions
+from apps.accounts.second_factors.codes import app_link, key_text, new_key, qr_code
+from apps.core.access import Level
+from apps.site.kinds import RateScope
+from apps.web.confirming import confirms
+from apps.web.decorators import FORM, page
+from apps.web.forms import ConfirmedForm, NewAuthenticator
+from apps.web.responses import PageRequest, keep_secret, redirect_to, render_page
+
+NEW_KEY = "new_authenticator"
+"""Key of a session for the key of an app that is not confirmed yet."""
+
+
+@page(Level.NONE)
+def second_factor(request: PageRequest) -> HttpResponse:
+    """Whether the person has a second factor, and its parts."""
+    user = request.user
+    codes = user.recovery_codes.count() if user.has_second_factor else 0
+    return render_page(request, "second_factor", codes=codes)
+
+
+@page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
+def add_authenticator(request: PageRequest) -> HttpResponse:
+    """Add an authenticator app. The session has its key until a code of it is given; the response
+    to that shows the recovery codes.
+    """
+    if request.user.has_second_factor:
+        return redirect_to("second-factor")
+    key = request.session.get(NEW_KEY)
+    if key is None or request.method != "POST":
+        key = request.session[NEW_KEY] = new_key()
+    form = NewAuthenticator(request)
+    if form.is_valid() and confirms(request, form):
+        with form.refusals():
+            code = form.cleaned_data["code"]
+            codes = actions.turn_on(principal=request.principal, key=key, code=code)
+            del request.session[NEW_KEY]
+            update_session_auth_hash(request, request.user)
+            return show_codes(request, codes)
+    # segno has made this text from digits, letters and signs that it encodes itself
+    picture = mark_safe(qr_code(app_link(request.user, key)))  # noqa: S308
+    context = {"key": key_text(key), "picture": picture}
+    return keep_secret(form.render_page(request, "add_authenticator", **context))
+
+
+@page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
+def new_recovery_codes(request: PageRequest) -> HttpResponse:
+    """Replace the recovery codes. A GET asks for password and code; the response to the POST shows
+    the new ones.
+    """
+    form = ConfirmedForm(request)
+    if form.is_valid() and confirms(request, form):
+        with form.refusals():
+            return show_codes(request, actions.renew_recovery_codes(principal=request.principal))
+    return form.render_page(request, "new_recovery_codes")
+
+
+@page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
+def remove_authenticator(request: PageRequest) -> HttpResponse:
+    """Remove the app with recovery codes and passkeys. A GET asks for password and code."""
+    form = ConfirmedForm(request)
+    if form.is_valid() and confirms(request, form):
+        with form.refusals():
+            actions.turn_off(principal=request.principal)
+            return redirect_to("second-factor", request, "Your second factor is turned off.")
+    return form.render_page(request, "remove_authenticator")
+
+
+def show_codes(request: PageRequest, codes: list[str]) -> HttpResponse:
+    """The response that shows recovery codes once."""
+    return keep_secret(render_page(request, "recovery_codes", status=201, codes=codes))
