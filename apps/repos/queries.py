@@ -63,7 +63,9 @@ def spaces_of(principal: Principal) -> list[str]:
     their active teams, ordered by slug.
     """
     teams: Any = list_teams(principal).filter(is_active=True)
-    own = [team.path for team in teams if team_level(principal, team.caller_role) >= Level.WRITE]
+    own = [
+        team.path for team in teams if team_level(principal, team, team.caller_role) >= Level.WRITE
+    ]
     return [principal.user.path, *own]
 
 

@@ -50,7 +50,14 @@ class TeamQuerySet(models.QuerySet["Team"]):
 
     def readable_by(self, principal: Principal) -> TeamQuerySet:
         """The teams that a principal may read: their own, or all for staff."""
-        return self.filter(NOT_GONE) if principal.sees_all else self.visible_to(principal)
+        if principal.sees_all:
+            return self.filter(NOT_GONE)
+        teams = self.visible_to(principal)
+        return teams.open_to(principal)
+
+    def open_to(self, principal: Principal) -> TeamQuerySet:
+        """Without the teams whose second factor the principal lacks."""
+        return self.filter(second_factor_required=False) if principal.lacks_second_factor else self
 
     def taken(self, slugs: list[str]) -> set[str]:
         """The slugs among these that a team has or that are reserved for one; one query."""

@@ -220,10 +220,6 @@ def code_field(**options: Any) -> forms.CharField:
     return text_field("Code", length=CODE_MAX, help_text=CODE_HELP, **attributes, **options)
 
 
-class SignInCode(PageForm):
-    code = code_field()
-
-
 class ConfirmedForm(PageForm):
     """A form that asks for the password and, from people with a second factor, for a code."""
 
@@ -234,13 +230,6 @@ class ConfirmedForm(PageForm):
         super().__init__(request, **initial)
         if not request.user.has_second_factor:
             del self.fields["code"]
-
-
-class NewAuthenticator(PageForm):
-    """The first code of a new app, and the password."""
-
-    current = password_field("Your password", "current-password")
-    code = code_field()
 
 
 class Account(EditForm):
@@ -492,6 +481,17 @@ class TeamSettings(EditForm):
         "90 days.",
         **PLAIN,
     )
+    second_factor_required = forms.BooleanField(
+        label="Require a second factor",
+        required=False,
+        help_text="Members without one are signed out, and have no access until they add one; "
+        "neither have their tokens. Only staff can change this.",
+    )
+
+    def __init__(self, request: PageRequest, **initial: Any) -> None:
+        super().__init__(request, **initial)
+        if not request.principal.is_staff:
+            del self.fields["second_factor_required"]
 
 
 class NewMember(PageForm):

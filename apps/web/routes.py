@@ -64,6 +64,17 @@ urlpatterns = [
         second_factor.remove_authenticator,
         name="remove-authenticator",
     ),
+    path("settings/second-factor/passkeys", second_factor.add_passkey, name="add-passkey"),
+    path(
+        "settings/second-factor/passkeys/create",
+        second_factor.create_passkey,
+        name="create-passkey",
+    ),
+    path(
+        "settings/second-factor/passkeys/<uid:uid>/remove",
+        second_factor.remove_passkey,
+        name="remove-passkey",
+    ),
     path("settings/invites", settings.invites, name="invites"),
     path("settings/invites/<uid:uid>/delete", settings.delete_invite, name="delete-invite"),
     path("settings/sessions", settings.sessions, name="sessions"),

@@ -19,7 +19,9 @@ from apps.accounts.models import Invite, User
 from apps.accounts.principal import ANONYMOUS, Principal
 from apps.accounts.proofs import person_of_reset
 from apps.accounts.rules import check_may_join, check_password
-from apps.accounts.second_factors.actions import WRONG_CODE, use_code
+from apps.accounts.second_factors import passkeys
+from apps.accounts.second_factors.actions import WRONG_CODE, use_code, use_passkey
+from apps.accounts.second_factors.passkeys import REFUSED
 from apps.core.access import Level
 from apps.core.errors import Forbidden, NotFound
 from apps.core.locks import lock
@@ -28,14 +30,13 @@ from apps.events import wake
 from apps.site.kinds import RateScope
 from apps.site.limits import throttle_account, throttle_code
 from apps.site.models import SiteSettings
-from apps.web.confirming import confirms
+from apps.web.confirming import Signed, SignInCode, confirms
 from apps.web.decorators import FORM, POST, page
 from apps.web.forms import (
     ChangePassword,
     NewPassword,
     PasswordReset,
     SignIn,
-    SignInCode,
     SignUp,
 )
 from apps.web.mail import send_confirmation, send_reset
@@ -168,15 +169,30 @@ def signin_code(request: PageRequest) -> HttpResponse:
     user = pending_user(request)
     if user is None:
         return redirect_to("signin")
-    form, goal = SignInCode(request), request.session[PENDING]["next"]
-    if form.is_valid():
+    pending, signed = request.session[PENDING], Signed(request)
+    form = SignInCode(request, unbound=signed.is_valid())
+    if signed.is_valid():
+        # Each challenge is used once: the next page has another.
+        challenge = pending.pop("challenge", "")
+        credential = signed.cleaned_data["credential"]
+        is_right = use_passkey(
+            principal=Principal(user), credential=credential, challenge=challenge
+        )
+        if is_right and start_session(request, user):
+            return remember_browser(request, redirect_to(pending["next"]), user)
+        messages.error(request, REFUSED)
+    elif form.is_valid():
         with form.refusals():
             throttle_code(user, browser_id(request, user.username))
             is_right = use_code(principal=Principal(user), code=form.cleaned_data["code"])
             if is_right and start_session(request, user):
-                return remember_browser(request, redirect_to(goal), user)
+                return remember_browser(request, redirect_to(pending["next"]), user)
             form.add_error("code", WRONG_CODE)
-    return keep_secret(form.render_page(request, "signin_code", person=user))
+    ceremony = passkeys.request(user)
+    if ceremony is not None:
+        request.session[PENDING] = {**pending, "challenge": ceremony.challenge}
+    context = {"person": user, "options": ceremony and ceremony.options}
+    return keep_secret(form.render_page(request, "signin_code", **context))
 
 
 def end_session(request: PageRequest) -> None:

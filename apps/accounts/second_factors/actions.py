@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from apps.accounts.factors import Authenticator, Passkey, RecoveryCode
 from apps.accounts.models import User
@@ -14,6 +15,7 @@ from apps.accounts.second_factors.codes import (
     recovery_digest,
 )
 from apps.accounts.second_factors.notices import Notice, notify
+from apps.accounts.second_factors.passkeys import created_passkey, signing_passkey
 from apps.accounts.sessions import end_all_sessions
 from apps.core.access import Permission
 from apps.core.errors import Conflict, Invalid
@@ -23,6 +25,8 @@ from apps.events.record import record
 
 CHANGED = {"changed": ["second_factor"], "before": {}, "after": {}}
 """The data of the event `user-updated`."""
+MOST_PASSKEYS = 20
+"""Most passkeys of one person."""
 WRONG_CODE = "Wrong code, or one that has been used."
 
 
@@ -101,6 +105,52 @@ def turn_off(*, principal: Principal) -> None:
     user.save(update_fields=["has_second_factor"])
     notify(user, Notice.TURNED_OFF)
     record(Kind.USER_UPDATED, actor=user, about=user, data=CHANGED)
+
+
+@transaction.atomic
+def add_passkey(*, principal: Principal, name: str, credential: str, challenge: str) -> None:
+    """Add the passkey that the browser has created for this challenge. The caller has checked the
+    password and a code.
+
+    Locks the person. Errors: 401, 403 `token_scope`, 409 `invalid_transition` without an app and
+    with `MOST_PASSKEYS`, 422 for an answer to another challenge or of another site.
+    """
+    user = _locked_user(principal)
+    if user.passkeys.count() >= MOST_PASSKEYS:
+        raise Conflict("invalid_transition", f"You have {MOST_PASSKEYS} passkeys. Remove one.")
+    passkey = created_passkey(user, name=name, credential=credential, challenge=challenge)
+    try:
+        with transaction.atomic():
+            passkey.save()
+    except IntegrityError:
+        raise Invalid("validation_failed", "This passkey has been added already.") from None
+    notify(user, Notice.PASSKEY_ADDED)
+
+
+@transaction.atomic
+def use_passkey(*, principal: Principal, credential: str, challenge: str) -> bool:
+    """Check the answer of a passkey of the person to this challenge, which the caller has taken out
+    of the session, and return whether it is valid. Locks the person. 401.
+    """
+    user = principal.user
+    lock(user)
+    passkey = signing_passkey(user, credential=credential, challenge=challenge)
+    if passkey is None:
+        return False
+    passkey.last_used_at = timezone.now()
+    passkey.save(update_fields=["sign_count", "last_used_at"])
+    return True
+
+
+@transaction.atomic
+def remove_passkey(*, principal: Principal, passkey: Passkey) -> None:
+    """Remove a passkey of the caller. Nothing changes if it is gone already. Locks the person.
+    Errors: 401, 403 `token_scope`, 409 `invalid_transition` without an app.
+    """
+    user = _locked_user(principal)
+    removed, _ = Passkey.objects.filter(pk=passkey.pk, user=user).delete()
+    if removed:
+        notify(user, Notice.PASSKEY_REMOVED)
 
 
 @transaction.atomic
