@@ -15,7 +15,7 @@ from apps.core.views import site_url
 
 
 class Notice(StrEnum):
-    """What has happened, as the end of "On your account, …"."""
+    """Changes, as the end of "On your account, …"."""
 
     TURNED_ON = "a second factor was turned on"
     TURNED_OFF = "the second factor was turned off"
