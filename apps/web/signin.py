@@ -179,14 +179,16 @@ def signin_code(request: PageRequest) -> HttpResponse:
             principal=Principal(user), credential=credential, challenge=challenge
         )
         if is_right and start_session(request, user):
-            return remember_browser(request, redirect_to(pending["next"]), user)
+            return remember_browser(request, redirect_to(pending["next"]), user, is_verified=True)
         messages.error(request, REFUSED)
     elif form.is_valid():
         with form.refusals():
-            throttle_code(user, browser_id(request, user.username))
+            throttle_code(user, browser_id(request, user.username, verified=True))
             is_right = use_code(principal=Principal(user), code=form.cleaned_data["code"])
             if is_right and start_session(request, user):
-                return remember_browser(request, redirect_to(pending["next"]), user)
+                return remember_browser(
+                    request, redirect_to(pending["next"]), user, is_verified=True
+                )
             form.add_error("code", WRONG_CODE)
     ceremony = passkeys.request(user)
     if ceremony is not None:
@@ -275,20 +277,35 @@ def set_password(form: NewPassword, principal: Principal) -> bool:
     return not form.errors
 
 
-def remember_browser(request: HttpRequest, response: HttpResponse, user: User) -> HttpResponse:
-    """Set the cookie that makes this browser known for the account."""
-    mark = browser_id(request, user.username) or get_random_string(16)
-    value = signing.dumps([user.username_key, mark], salt=KNOWN_SALT)
+def remember_browser(
+    request: HttpRequest, response: HttpResponse, user: User, *, is_verified: bool = False
+) -> HttpResponse:
+    """Set the cookie that makes this browser known for the account; `is_verified` if the person has
+    used a second factor in it.
+    """
+    mark, was_verified = _known_browser(request, user.username)
+    values = [user.username_key, mark or get_random_string(16), is_verified or was_verified]
+    value = signing.dumps(values, salt=KNOWN_SALT)
     set_cookie(response, KNOWN_BROWSER, value, KNOWN_SECONDS, path=reverse("signin"))
     return response
 
 
-def browser_id(request: HttpRequest, username: str) -> str:
-    """The id of a browser in which the account was signed in before; "" for any other browser."""
+def browser_id(request: HttpRequest, username: str, *, verified: bool = False) -> str:
+    """The id of a browser in which the account was signed in before; "" for any other browser.
+
+    With `verified`, only if a second factor was used there: a link of a password reset makes
+    browsers known as well.
+    """
+    mark, is_verified = _known_browser(request, username)
+    return mark if is_verified or not verified else ""
+
+
+def _known_browser(request: HttpRequest, username: str) -> tuple[str, bool]:
+    """The id of the browser, and whether a second factor was used in it; "" if it is not known."""
     try:
-        name, mark = signing.loads(
+        name, mark, *verified = signing.loads(
             request.COOKIES.get(KNOWN_BROWSER, ""), salt=KNOWN_SALT, max_age=KNOWN_SECONDS
         )
     except signing.BadSignature:
-        return ""
-    return str(mark) if name == username.lower() else ""
+        return "", False
+    return (str(mark), verified == [True]) if name == username.lower() else ("", False)

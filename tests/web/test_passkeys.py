@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from base64 import urlsafe_b64encode
+from typing import Any
 from urllib.parse import urlsplit
 
 import cbor2
@@ -186,7 +187,7 @@ def test_an_answer_is_used_once(visit, waiting, with_key):
 
 @pytest.mark.once
 def test_a_passkey_of_another_account_or_site_is_refused(visit, waiting, with_key):
-    eve = UserFactory.create(username="Eve", clear_password=PASSWORD)
+    eve: Any = UserFactory.create(username="Eve", clear_password=PASSWORD)
     eve.codes, key = turn_on(eve, "11" * 20), SoftKey()
     add(visit(eve), eve, key)
     for passkey, origin in ((key, ""), (SoftKey(), ""), (with_key.passkey, "https://evil.example")):

@@ -1,12 +1,16 @@
 """Authenticator apps and recovery codes: the settings, and signing in with them."""
 
 import re
+import sys
 import time
+from subprocess import run
 
 import pytest
 from django.conf import settings
 from django.core import mail
 from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django_otp.oath import TOTP
 
 from apps.accounts.factors import Authenticator, RecoveryCode
@@ -186,6 +190,25 @@ def test_codes_are_limited_for_an_account(visit, with_app):
     known.post("/signin/code", code=code_of(with_app, 1)).redirects_to("/")
 
 
+def test_a_password_reset_gives_no_further_attempts(visit, with_app):
+    """Its link makes a browser known. Otherwise each link would allow as many codes as a day."""
+    thief = visit()
+
+    def reset(password):
+        thief.client.cookies.pop("known", None)
+        proof = reset_proof(User.objects.get(pk=with_app.pk))
+        fields = {"token": proof, "password": password, "again": password}
+        thief.post("/reset/new", **fields).redirects_to("/signin")
+        thief.sign_in("Ada", password).redirects_to("/signin/code")
+
+    reset("another horse battery")
+    for number in range(CODE_LIMIT.most):
+        thief.client.defaults["REMOTE_ADDR"] = f"10.0.{number}.1"
+        thief.post("/signin/code", code="000000").gives(422)
+    reset("yet another horse battery")
+    thief.post("/signin/code", code=code_of(with_app)).gives(429)
+
+
 def test_the_admin_has_no_other_sign_in(visit, with_app):
     with_app.is_staff = with_app.is_superuser = True
     with_app.save()
@@ -282,6 +305,23 @@ def test_an_operator_resets_a_second_factor(
     visit().sign_in("Ada").redirects_to("/")
     call_command("reset_second_factor", "Ada")
     assert capsys.readouterr().out == "Ada has no second factor.\n"
+
+
+def test_a_site_without_any_is_unchanged(visit, ada):
+    """Signing in reads no table of second factors, and no process loads their libraries."""
+    with CaptureQueriesContext(connection) as queries:
+        visit().sign_in("Ada").redirects_to("/")
+    tables = re.compile("accounts_(authenticator|recoverycode|passkey)")
+    assert not [sql for query in queries if tables.search(sql := query["sql"])]
+    program = (
+        "import os, sys, django\n"
+        "os.environ['DJANGO_SETTINGS_MODULE'] = 'tests.settings'\n"
+        "django.setup()\n"
+        "import config.urls, config.wsgi\n"
+        "print(*{'django_otp', 'webauthn', 'segno'} & set(sys.modules))\n"
+    )
+    done = run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
 
 
 def test_an_app_is_not_replaced_by_another(with_app):

@@ -60,7 +60,10 @@ def created_passkey(user: User, *, name: str, credential: str, challenge: str) -
 
     try:
         created = webauthn.verify_registration_response(
-            credential=credential, expected_challenge=_bytes(challenge), **_expected()
+            credential=credential,
+            expected_challenge=_bytes(challenge),
+            expected_rp_id=_host(),
+            expected_origin=_origin(),
         )
     except WebAuthnException:
         raise Invalid("validation_failed", REFUSED) from None
@@ -91,7 +94,8 @@ def signing_passkey(user: User, *, credential: str, challenge: str) -> Passkey |
             expected_challenge=_bytes(challenge),
             credential_public_key=bytes(passkey.public_key),
             credential_current_sign_count=passkey.sign_count,
-            **_expected(),
+            expected_rp_id=_host(),
+            expected_origin=_origin(),
         )
     except WebAuthnException:
         return None
@@ -118,10 +122,9 @@ def _host() -> str:
     return urlsplit(site_url()).hostname or ""
 
 
-def _expected() -> dict[str, str]:
-    """The site for which the browser has signed."""
+def _origin() -> str:
     parts = urlsplit(site_url())
-    return {"expected_rp_id": _host(), "expected_origin": f"{parts.scheme}://{parts.netloc}"}
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _text(raw: bytes) -> str:
