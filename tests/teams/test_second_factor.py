@@ -147,3 +147,7 @@ def test_pages_let_staff_require_it(acme, alice, sam):
     assert Team.objects.get().second_factor_required
     admin = PageClient(sam).get(f"/admin/teams/team/{acme.pk}/change/").gives()
     assert 'name="second_factor_required"' in admin.html
+    fields = admin.inputs()
+    del fields["second_factor_required"]
+    PageClient(sam).post(f"/admin/teams/team/{acme.pk}/change/", **fields)
+    assert not Team.objects.get().second_factor_required

@@ -42,11 +42,13 @@ class SoftKey:
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.id, self.count = os.urandom(16), 0
 
-    def create(self, options: str, origin: str = "") -> str:
-        """The browser's answer to the options of a new passkey."""
+    def create(self, options: str, origin: str = "", *, lacks: int = 0) -> str:
+        """The browser's answer to the options of a new passkey, whose key lacks a part."""
         numbers = self.key.public_key().public_numbers()
         points = {-2: numbers.x.to_bytes(32, "big"), -3: numbers.y.to_bytes(32, "big")}
-        key = cbor2.dumps({1: 2, 3: -7, -1: 1, **points})
+        parts = {1: 2, 3: -7, -1: 1, **points}
+        parts.pop(lacks, None)
+        key = cbor2.dumps(parts)
         data = bytes(16) + len(self.id).to_bytes(2, "big") + self.id + key
         attestation = {"fmt": "none", "attStmt": {}, "authData": self.data(0x41) + data}
         answer = {
@@ -155,6 +157,7 @@ def test_a_passkey_of_another_page_or_challenge_is_not_added(visit, ada):
     for text in ("{}", "x", "[]", '{"id": 1}'):
         ask()
         person.post(f"{PATH}/create", credential=text).gives(422)
+    person.post(f"{PATH}/create", credential=SoftKey().create(ask(), lacks=-3)).gives(422)
     assert not Passkey.objects.exists()
 
 

@@ -56,7 +56,6 @@ def request(user: User) -> Ceremony | None:
 def created_passkey(user: User, *, name: str, credential: str, challenge: str) -> Passkey:
     """The passkey in the browser's answer to `creation`, not stored yet; 422."""
     import webauthn
-    from webauthn.helpers.exceptions import WebAuthnException
 
     try:
         created = webauthn.verify_registration_response(
@@ -65,7 +64,7 @@ def created_passkey(user: User, *, name: str, credential: str, challenge: str) -
             expected_rp_id=_host(),
             expected_origin=_origin(),
         )
-    except WebAuthnException:
+    except _errors():
         raise Invalid("validation_failed", REFUSED) from None
     return Passkey(
         user=user,
@@ -82,7 +81,6 @@ def signing_passkey(user: User, *, credential: str, challenge: str) -> Passkey |
     """
     import webauthn
     from webauthn.helpers import parse_authentication_credential_json
-    from webauthn.helpers.exceptions import WebAuthnException
 
     try:
         answer = parse_authentication_credential_json(credential)
@@ -97,10 +95,19 @@ def signing_passkey(user: User, *, credential: str, challenge: str) -> Passkey |
             expected_rp_id=_host(),
             expected_origin=_origin(),
         )
-    except WebAuthnException:
+    except _errors():
         return None
     passkey.sign_count = signed.new_sign_count
     return passkey
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """The errors of the library for an answer that it cannot read or that is not valid. For keys
+    that lack a part it raises a plain `KeyError`.
+    """
+    from webauthn.helpers.exceptions import WebAuthnException
+
+    return (WebAuthnException, LookupError, TypeError, ValueError)
 
 
 def _ceremony(options: Any) -> Ceremony:
