@@ -15,10 +15,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
+from time import monotonic, sleep
 from typing import Protocol, cast
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Lower
 from django.utils import timezone
@@ -44,6 +45,8 @@ UNEXPLAINED = (
     "%s: %s is at %s on the disk but stored at %s, and no push explains the difference: nothing is "
     "recorded. If the disk is right, run manage.py reconcile."
 )
+REPORT_SECONDS, REPORT_PAUSE = 5.0, 0.02
+"""Seconds to wait for git's report about a move that the disk shows, and between two looks."""
 LONGEST_PUSH = dt.timedelta(seconds=2 * SERVICE_LIMITS.deadline)
 logger = logging.getLogger(__name__)
 
@@ -154,14 +157,36 @@ def settle_refs(
 
     `over`: the condition for journal rows that are deleted even if git has not made their step.
     `believing`: see `reconcile`.
+
+    If the moves depend on reports of git that other pushes have not stored yet, it waits for these:
+    they come within moments, unless a process has died.
     """
+    # A transaction would keep its locks meanwhile.
+    latest = 0.0 if connection.in_atomic_block else monotonic() + REPORT_SECONDS
+    while True:
+        waits = monotonic() < latest
+        result = settle_if_reported(repo, names, own, over, believing=believing, waits=waits)
+        if result is not None:
+            return result
+        sleep(REPORT_PAUSE)
+
+
+def settle_if_reported(
+    repo: Repo, names: list[str], own: Sequence[RefMove], over: Q, *, believing: bool, waits: bool
+) -> FoundMoves | None:
+    """Settle these refs as `settle_refs` does. With `waits`, None if reports are missing."""
     journal = journal_of(repo).filter(full_name__in=names)
-    facts = read_facts(repo, find_moves(repo, names, journal, own, lambda _: True).moves)
+    expected = find_moves(repo, names, journal, own, lambda _: True)
+    if waits and expected.needs_reports:
+        return None
+    facts = read_facts(repo, expected.moves)
     with transaction.atomic():
         lock(repo)
         result = find_moves(
             repo, names, journal.all(), own, lambda move: believing or is_believed(move, facts)
         )
+        if waits and result.needs_reports:
+            return None
         journal.filter(Q(pk__in=result.used) | over).delete()
         if result.overtaken:
             journal.filter(pk__in=result.overtaken).update(is_overtaken=True)
@@ -174,23 +199,30 @@ class FoundMoves:
     """The moves that git has made, and the ids of used and of overtaken journal rows.
 
     `doubted`: moves that the disk shows or git has reported, but that are not recorded.
+    `needs_reports`: whether reports of git about other pushes may change the moves: a step without
+    one is used, or steps of this push fit nowhere.
     """
 
     moves: list[RefMove] = field(default_factory=list)
     used: list[int] = field(default_factory=list)
     overtaken: list[int] = field(default_factory=list)
     doubted: list[RefMove] = field(default_factory=list)
+    needs_reports: bool = False
 
     def use(
         self, repo: Repo, chain: Sequence[PushJournal], to_come: Sequence[PushJournal], end: str
     ) -> None:
-        """Add the steps of a chain, with equal rows, and the rows that it overtakes."""
-        self.moves += (steps := [move_of(row, repo) for row in chain])
-        chain_moves = set(steps)
-        used = {row.pk for row in to_come if move_of(row, repo) in chain_moves}
-        used |= {row.pk for row in chain if row.pk}
+        """Add the steps of a chain, and the rows that it overtakes."""
+        self.moves += [move_of(row, repo) for row in chain]
+        self.needs_reports |= any(row.pk and not row.is_made for row in chain)
+        used = {row.pk for row in chain if row.pk}
         self.used += used
         self.overtaken += [row.pk for row in to_come if row.old != end and row.pk not in used]
+
+    def doubt(self, steps: Sequence[RefMove]) -> None:
+        """Doubt steps of this push, unless a report shows where they fit."""
+        self.doubted += steps
+        self.needs_reports |= bool(steps)
 
 
 def find_moves(
@@ -202,12 +234,11 @@ def find_moves(
 ) -> FoundMoves:
     """The steps of each ref from its stored head to git's current value.
 
-    A chain of journal rows from the one to the other is used, with rows of the same actor for the
-    same step: the push was sent again. Other rows that do not start at the current value are
-    overtaken: git may still move the ref back. Without a chain, overtaken and `own` steps are used
-    too. Without any, the move is one step by the actor whose step ends at the current value, if
-    `believe` returns True. Otherwise the move is doubted, and the rows of the ref stay unchanged.
-    An `own` step that git has reported as made but that fits nowhere is doubted.
+    A chain of journal rows from the one to the other is used. Other rows that do not start at the
+    current value are overtaken: git may still move the ref back. Without a chain, overtaken and
+    `own` steps are used too. Without any, the move is one step by the actor whose step ends at the
+    current value, if `believe` returns True. Otherwise it is doubted, and the rows of the ref stay
+    unchanged. An `own` step that git has reported but that fits nowhere is doubted too.
     """
     rows = defaultdict[str, list[PushJournal]](list)
     for row in journal:
@@ -222,6 +253,7 @@ def find_moves(
         every = [*rows[name], *without_rows(own, name, rows[name])]
         chain = chain_of_ref(start, end, to_come, every)
         if chain is None:
+            result.needs_reports |= bool(own)
             move = RefMove(repo, name, start, end, actors.get((name, end)))
             if not believe(move):
                 logger.error(UNEXPLAINED, repo.uuid, name, end, start)
@@ -230,8 +262,8 @@ def find_moves(
             result.moves.append(move)
         result.use(repo, chain or [], to_come, end)
         if chain is not None:
-            missed = [row for row in to_come if row.is_made and row not in chain]
-            result.doubted += [step for row in missed if (step := move_of(row, repo)) in own]
+            missed = [move_of(row, repo) for row in to_come if row.is_made and row not in chain]
+            result.doubt([move for move in missed if move in own])
     return result
 
 

@@ -90,7 +90,7 @@ def test_each_event_is_a_move_of_git_in_order_and_none_acknowledged_is_missing(
     moves = [line.split(" ")[:2] for line in (store / "logs" / MAIN).read_text().splitlines()]
     # Moves that were answered with 503 and undid each other may have no event; no other is missing.
     made = iter(moves)
-    assert all(event.split(" ")[1:] in made for event in events)
+    assert all(event.split(" ")[1:] in made for event in events), (len(events), len(moves))
     # A move that could not be recorded in time has an event but was answered with 503.
     assert Counter(acknowledged) <= Counter(tuple(event.split(" ")) for event in events)
     assert stored == f"stored {moves[-1][1]} 0"
