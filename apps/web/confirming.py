@@ -29,7 +29,8 @@ class NewAuthenticator(PageForm):
     """The first code of a new app, and the password."""
 
     current = password_field("Your password", "current-password")
-    code = code_field()
+    code = code_field("The six digits that your app shows now.")
+    field_order = ["code", "current"]
 
 
 class NewPasskey(ConfirmedForm):
