@@ -19,6 +19,7 @@ from apps.accounts.principal import Principal
 from apps.accounts.proofs import reset_proof
 from apps.accounts.second_factors import actions
 from apps.accounts.second_factors.actions import WRONG_CODE
+from apps.accounts.second_factors.codes import app_link, key_text
 from apps.core.errors import Conflict, Forbidden
 from apps.core.mail import SENDER
 from apps.site.limits import CODE_LIMIT
@@ -86,6 +87,14 @@ def test_an_app_is_added_by_its_first_code(visit, ada, django_capture_on_commit_
     assert "10 codes left" in person.get("/settings/second-factor").text
     person.get(path).redirects_to("/settings/second-factor")
     assert notices() == ["a second factor was turned on"]
+
+
+def test_apps_read_the_site_the_name_and_the_key(ada, settings):
+    settings.BASE_URL = "https://code.example.org:8443"
+    name, query = "code.example.org%3AAda", "secret=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+    link = f"otpauth://totp/{name}?{query}&issuer=code.example.org"
+    assert app_link(ada, "00" * 20) == link
+    assert key_text("00" * 20) == " ".join(["AAAA"] * 8)
 
 
 def test_the_password_alone_does_not_sign_in(waiting):

@@ -34,8 +34,8 @@ def key_text(key: str) -> str:
 
 
 def app_link(user: User, key: str) -> str:
-    """The `otpauth:` link that apps read from a QR code. Its issuer is the host of the site, without
-    a port: a colon ends the issuer in the label.
+    """The `otpauth:` link that apps read from a QR code. Its issuer is the host of the site, but no
+    port: a colon ends the issuer in the label.
     """
     host = urlsplit(site_url()).hostname or ""
     label = quote(f"{host}:{user.username}", safe="")
