@@ -16,6 +16,11 @@ def list_teams(principal: Principal, *, everybodys: bool = False) -> TeamQuerySe
     return teams.annotate(caller_role=Subquery(own.values("role")[:1])).order_by("slug")
 
 
+def list_open_teams(principal: Principal) -> TeamQuerySet:
+    """The principal's teams to which their membership gives access, as `list_teams`."""
+    return list_teams(principal).open_to(principal)
+
+
 def list_teams_of(principal: Principal, owner: User) -> TeamQuerySet:
     """A person's teams, by slug, annotated with their `role`, and with `caller_role`. The caller
     has already checked who may see them.
