@@ -30,7 +30,7 @@ from apps.repos.models import (
 )
 from apps.teams.access import team_level
 from apps.teams.models import Team
-from apps.teams.queries import list_open_teams
+from apps.teams.queries import accessible_teams
 
 
 def _all_of(owner: str) -> Statement:
@@ -62,7 +62,7 @@ def spaces_of(principal: Principal) -> list[str]:
     """The paths of the spaces in which a person may create repositories: their own, then those of
     their active teams, ordered by slug.
     """
-    teams: Any = list_open_teams(principal).filter(is_active=True)
+    teams: Any = accessible_teams(principal).filter(is_active=True)
     levels = {team.path: team_level(principal, team, team.caller_role) for team in teams}
     own = [path for path, level in levels.items() if level >= Level.WRITE]
     return [principal.user.path, *own]

@@ -16,8 +16,8 @@ def list_teams(principal: Principal, *, everybodys: bool = False) -> TeamQuerySe
     return teams.annotate(caller_role=Subquery(own.values("role")[:1])).order_by("slug")
 
 
-def list_open_teams(principal: Principal) -> TeamQuerySet:
-    """The principal's teams to which their membership gives access, as `list_teams`."""
+def accessible_teams(principal: Principal) -> TeamQuerySet:
+    """As `list_teams`, without those whose second factor the principal lacks."""
     return list_teams(principal).open_to(principal)
 
 
