@@ -22,6 +22,7 @@ from apps.accounts.second_factors.actions import WRONG_CODE
 from apps.accounts.second_factors.codes import app_link, key_text
 from apps.core.errors import Conflict, Forbidden
 from apps.core.mail import SENDER
+from apps.events.audit import AuditEntry
 from apps.site.limits import CODE_LIMIT
 from tests.factories import UserFactory
 from tests.principals import principal_of
@@ -108,6 +109,8 @@ def test_the_password_alone_does_not_sign_in(waiting):
 def test_a_code_signs_in_once(visit, waiting, with_app):
     before = waiting.client.cookies[settings.SESSION_COOKIE_NAME].value
     assert waiting.post("/signin/code", code="000000").gives(422).alert().endswith(WRONG_CODE)
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.kind, entry.data) == ("sign-in-refused", {"reason": "wrong_code"})
     code = code_of(with_app)
     waiting.post("/signin/code", code=f"{code[:3]} {code[3:]}").redirects_to("/inbox")
     assert waiting.is_signed_in
