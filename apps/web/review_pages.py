@@ -13,6 +13,7 @@ from apps.pulls.heads import access_to_source
 from apps.pulls.models import Pull
 from apps.pulls.queries import comments_of, get_pull
 from apps.pulls.rules import check_active
+from apps.pulls.serializers import APPLIED_MAX
 from apps.pulls.suggestions import WORD
 from apps.repos.access import RepoAccess
 from apps.threads.models import ANCHORED_ROW, Reply, ReplyStatus
@@ -118,9 +119,10 @@ def apply_suggestions(request: PageRequest, access: RepoAccess, number: int) -> 
             return redirect_to(first, request, text)
     if form.is_bound or form.is_outdated:
         chosen = {int(one) for one in request.POST.getlist("comments") if one.isdecimal()}
+    numbers = [record["number"] for record in records if record["suggestion"].is_open]
     for record in records:
-        record["is_chosen"] = not chosen or record["number"] in chosen
-    count = sum(record["suggestion"].is_open for record in records)
+        record["is_chosen"] = record["number"] in (chosen or numbers[:APPLIED_MAX])
+    count = len(numbers)
     back = files_address(access, pull)
     context = {"records": records, "count": count, "back": back}
     return show(request, access, "apply_suggestions", form, pull, **context)

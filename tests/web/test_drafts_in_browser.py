@@ -7,13 +7,13 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.web.chromium import complaints, resize, violations
+from tests.web.chromium import Look, complaints, resize, violations
 from tests.web.live_site import OF_REPO, Site, expect_live, site
 from tests.web.test_files_in_browser import TAGS, file, files
 
 __all__ = ["files", "site"]
 pytestmark = pytest.mark.browser
-LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (320, "dark")]
+LOOKS: list[Look] = [(1280, "light"), (1280, "dark"), (390, "light"), (320, "dark")]
 
 
 def comment_by_ben(site: Site, files: str, **fields: object) -> None:
