@@ -31,7 +31,7 @@ BRANCH = (
 )
 RECORDS = {
     "API token": "name expires_at:string|null username:string|null",
-    "Team": "name slug is_active:boolean",
+    "Team": "name slug is_active:boolean second_factor_required:boolean",
     "Team member": "username role",
     "Bot": "uuid username display_name role is_active:boolean created_at "
     "created_by_username:string|null web_url",

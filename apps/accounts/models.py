@@ -21,6 +21,7 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.utils.functional import cached_property
 
+from apps.accounts import factors as factors  # Django finds their models here
 from apps.core.access import Permission, Principal
 from apps.core.errors import is_storage_full
 from apps.core.search import begins, uuid_begins
@@ -188,6 +189,8 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     is_staff = models.BooleanField(default=False)
     is_bot = models.BooleanField(default=False, db_default=False, editable=False)
     """Whether it is the service account of a team: its only membership (docs/bots.md)."""
+    has_second_factor = models.BooleanField(default=False, db_default=False, editable=False)
+    """Whether it has an authenticator app. Then all of its sessions have used a second factor."""
     credentials_version = models.PositiveBigIntegerField(default=0, editable=False)
     """Increases with each change of address, password or `is_active`. This ends all signed links
     that were mailed before; see proofs.py.

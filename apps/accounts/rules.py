@@ -116,7 +116,12 @@ def check_manages_tokens(principal: Principal, owner: User) -> None:
     """People manage their own tokens, owners of a team those of its bots, and staff all; else 403
     `staff_required`, 403 `person_required` for a bot.
     """
-    own = {"team__members__user": principal.user, "team__members__role": "owner"}
+    own: dict[str, Any] = {
+        "team__members__user": principal.user,
+        "team__members__role": "owner",
+    }
+    if principal.lacks_second_factor:
+        own["team__second_factor_required"] = False
     if owner.is_bot and owner.memberships.filter(team__deletion=None, **own).exists():
         return
     principal.check_self_or_staff(owner.pk, "tokens")

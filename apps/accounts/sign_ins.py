@@ -21,6 +21,12 @@ def note_sign_out(user: User) -> None:
 
 
 @transaction.atomic
+def note_wrong_code(user: User) -> None:
+    """Write the entry of a refused second factor, after a right password."""
+    record_entry(AuditKind.SIGN_IN_REFUSED, person=user, data={"reason": "wrong_code"})
+
+
+@transaction.atomic
 def note_refusal(username: str) -> None:
     """Write the entry of a refused attempt to sign in; one query for the account.
 

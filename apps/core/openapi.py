@@ -239,7 +239,7 @@ USUAL = {
     "301": ["moved"],
     "400": ["malformed_request"],
     "401": ["inactive_user", "invalid_token", "not_authenticated"],
-    "403": ["forbidden", "team_inactive"],
+    "403": ["forbidden", "second_factor_required", "team_inactive"],
     "404": ["not_found"],
     "409": ["repo_archived"],
     "413": ["payload_too_large"],

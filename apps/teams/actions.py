@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from apps.accounts.actions import create_token, delete_token, revoke_token, rotate_token
-from apps.accounts.models import ApiToken, Deletion, User
+from apps.accounts.models import NOT_GONE, ApiToken, Deletion, User
 from apps.accounts.principal import Principal
 from apps.accounts.rules import (
     check_confirmed,
@@ -17,6 +17,7 @@ from apps.accounts.rules import (
     check_no_bot,
     check_username,
 )
+from apps.accounts.sessions import end_all_sessions
 from apps.core.access import Level, Permission
 from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid
@@ -29,7 +30,7 @@ from apps.teams import rules
 from apps.teams.access import TeamAccess, access_to_team
 from apps.teams.models import FormerTeamSlug, Member, Role, Team, reserved_since
 
-PUBLIC = ("name", "slug", "is_active")
+PUBLIC = ("name", "slug", "is_active", "second_factor_required")
 """The fields whose values every reader of `team-updated` may see."""
 
 
@@ -55,21 +56,29 @@ def update_team(
     name: str | None = None,
     slug: str | None = None,
     is_active: bool | None = None,
+    second_factor_required: bool | None = None,
 ) -> None:
     """Change a team's name or slug, deactivate it or activate it again. Locks the team.
 
-    Arguments that are None change nothing.
+    Arguments that are None change nothing. Only staff may change whether the team requires a second
+    factor. If it does from now on, the sessions of members without one end.
 
     The former slug leads to the team until another team takes it, which is possible after 90 days.
-    Errors: 403, 409 `slug_taken`, 429 `rate_limited` if the team has given up many slugs recently.
+    Errors: 403, 403 `second_factor_required` for staff that requires one and has none, 409
+    `slug_taken`, 429 `rate_limited` if the team has given up many slugs recently.
     """
     access.require_change(Level.OWNER)
     team = access.team
     lock(team)
     former, changes = team.slug, ChangeReport(team, *PUBLIC)
-    changed = set_changed(team, given(name=name, slug=slug, is_active=is_active))
+    values = given(name=name, slug=slug, is_active=is_active)
+    values |= given(second_factor_required=second_factor_required)
+    changed = set_changed(team, values)
     if not changed:
         return
+    if "second_factor_required" in changed:
+        rules.check_may_require_factor(access)
+        _end_sessions_without_factor(team)
     team.updated_at = timezone.now()
     _save(team, [*changed, "updated_at"])
     if "slug" in changed:
@@ -77,6 +86,18 @@ def update_team(
         rules.check_may_give_up_slug(team)
         FormerTeamSlug.objects.create(team=team, slug=former)
     record(Kind.TEAM_UPDATED, actor=access.user, about=team, data=changes.data(changed))
+
+
+def _end_sessions_without_factor(team: Team) -> None:
+    """End the sessions of the members without a second factor, if the team requires one now. Open
+    streams of their tokens are checked too.
+    """
+    if not team.second_factor_required:
+        return
+    people = User.objects.filter(NOT_GONE, memberships__team=team, has_second_factor=False)
+    for user in people.filter(is_bot=False).order_by("pk"):
+        lock(user)
+        user.save(update_fields=end_all_sessions(user))
 
 
 @transaction.atomic

@@ -29,6 +29,7 @@ TARGET_NAMES = ("username", "slug", "branch", "name")
 REASONS = {
     "unknown_account": "there is no such account",
     "wrong_password": "wrong password",
+    "wrong_code": "wrong second factor",
     "inactive_account": "the account is deactivated",
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -15,8 +14,6 @@ from apps.core import mail
 from apps.core.views import site_url
 from apps.site.limits import admits_mail
 
-SENDER = ThreadPoolExecutor(1, thread_name_prefix="mail")
-"""Sends one e-mail at a time; the process ends after it has sent those in the queue."""
 NO_MAIL = "This site sends no e-mail: ask its staff for the link, which the server has printed"
 
 
@@ -28,7 +25,7 @@ def send_reset(email: str) -> None:
     """
     people = list(User.objects.filter(email_key=email.lower(), is_active=True))
     if admits_mail(email):
-        SENDER.submit(_send_resets, people)
+        mail.SENDER.submit(_send_resets, people)
 
 
 def send_confirmation(user: User, email: str) -> str:
@@ -39,7 +36,7 @@ def send_confirmation(user: User, email: str) -> str:
     """
     title, proof = "Confirm your e-mail address for Guildhall", address_proof(user, email)
     if admits_mail(email):
-        SENDER.submit(_send, email, title, "confirm-email", user, proof)
+        mail.SENDER.submit(_send, email, title, "confirm-email", user, proof)
     way = f"We have sent a link to {email}" if settings.SENDS_MAIL else NO_MAIL
     return f"Your e-mail address is not confirmed yet. {way}. It works for a day."
 

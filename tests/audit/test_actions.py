@@ -13,11 +13,13 @@ from uuid import uuid4
 import pytest
 from django.core.management import call_command
 from django.utils import timezone
+from django_otp.oath import TOTP
 
 from apps.accounts import actions as accounts
 from apps.accounts.models import User
 from apps.accounts.principal import ANONYMOUS
 from apps.accounts.proofs import address_proof
+from apps.accounts.second_factors import actions as second_factors
 from apps.events.audit import AuditEntry
 from apps.events.kinds import AUDITED, NOT_AUDITED, AuditKind, Kind
 from apps.events.models import Event
@@ -34,12 +36,16 @@ from tests.principals import principal_of, team_access_of
 from tests.test_permissions_of_actions import ACTIONS
 
 pytestmark = pytest.mark.once
-MODULES = (accounts, teams, repos, site, webhooks, offboarding, forgetting)
+MODULES = (accounts, second_factors, teams, repos, site, webhooks, offboarding, forgetting)
 NO_ENTRY = {
     "warn_of_expiry": "a reminder by the worker",
     "create_fork": "the copy is made later",
     "complete_fork": "a fork is content",
     "fail_fork": "a fork is content",
+    "use_code": "it signs in, which is an entry",
+    "use_passkey": "it signs in, which is an entry",
+    "add_passkey": "it has one, which tests/web/test_passkeys.py tries",
+    "remove_passkey": "it has one, which tests/web/test_passkeys.py tries",
     "ping_webhook": "an attempt changes no setting",
     "redeliver": "an attempt changes no setting",
 }
@@ -70,6 +76,23 @@ class World:
     def change_password(self) -> None:
         values = {"password": "another horse battery"}
         accounts.change_password(principal=principal_of(self.alice), user=self.alice, **values)
+
+    def turn_on(self) -> None:
+        key = "00" * 20
+        code = f"{TOTP(bytes.fromhex(key)).token():06}"
+        second_factors.turn_on(principal=principal_of(self.alice), key=key, code=code)
+
+    def renew_recovery_codes(self) -> None:
+        self.turn_on()
+        second_factors.renew_recovery_codes(principal=principal_of(self.alice))
+
+    def turn_off(self) -> None:
+        self.turn_on()
+        second_factors.turn_off(principal=principal_of(self.alice))
+
+    def reset_second_factor(self) -> None:
+        self.turn_on()
+        call_command("reset_second_factor", "alice")
 
     def confirm_email(self) -> None:
         proof = address_proof(self.alice, "a@example.org")
@@ -126,6 +149,10 @@ OTHERS: dict[str, tuple[Callable[[World], None], str]] = {
     "expire_invite": (World.expire_invite, "invite-updated"),
     "forget_commit": (World.forget_commit, "commit-forgotten"),
     "import_repo": (World.import_repo, "repo-imported"),
+    "renew_recovery_codes": (World.renew_recovery_codes, "user-updated"),
+    "reset_second_factor": (World.reset_second_factor, "user-updated"),
+    "turn_off": (World.turn_off, "user-updated"),
+    "turn_on": (World.turn_on, "user-updated"),
     "restore": (World.restore, "team-restored"),
     "revoke_bot_token": (World.revoke_bot_token, "token-revoked"),
     "sign_up": (World.sign_up, "invite-accepted"),

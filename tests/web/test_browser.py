@@ -128,6 +128,7 @@ PUBLIC = ["/", "/api/", "/signin", "/signup", "/signup?invite={invite}", "/reset
 PUBLIC += ["/reset/new?{reset}", "/nowhere", "/settings/appearance"]
 SIGNED_IN = ["/", "/signin", "/signup", "/settings", "/settings/password", "/settings/tokens"]
 SIGNED_IN += ["/settings/sessions"]
+SIGNED_IN += [f"/settings/second-factor{below}" for below in ("", "/app", "/codes", "/remove")]
 SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/tokens/{token}/rotate"]
 SIGNED_IN += ["/settings/invites"]
 SIGNED_IN += ["/settings/invites/{invite}/delete", "/settings/email?token={proof}"]
