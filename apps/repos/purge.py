@@ -83,7 +83,7 @@ def purge_user(user: User) -> None:
     """
     purge_repos(user.repos.all())
     remove_rows(Event.objects.filter(private_to=user.pk))
-    own_rows = (user.tokens, user.sessions, user.memberships, user.pings, user.forks)
+    own_rows = (user.tokens, user.sessions, user.memberships, user.pings, user.forks, user.ssh_keys)
     for rows in (*own_rows, user.draft_reviews, user.recovery_codes, user.passkeys):
         remove_rows(rows.all())
     Authenticator.objects.filter(user=user).delete()

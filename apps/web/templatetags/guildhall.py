@@ -6,6 +6,7 @@ import datetime as dt
 from typing import Any
 
 from django import template
+from django.conf import settings
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template import Context
@@ -72,6 +73,12 @@ def bot(is_bot: bool | None) -> SafeString:
 def isolated(text: str) -> SafeString:
     """The marked text in `<bdi>`, for names and titles: it isolates their text direction."""
     return format_html("<bdi>{}</bdi>", marked(text))
+
+
+@register.simple_tag
+def git_over_ssh() -> bool:
+    """Whether this site serves git over SSH."""
+    return settings.SSH_ADDRESS is not None
 
 
 @register.simple_tag(takes_context=True)
