@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.events.frames import HEARTBEAT, OPENING, frame, frames_of
-from apps.events.kinds import WORDS, Kind
+from apps.events.kinds import WORDS, AuditKind, Kind
 from apps.events.models import Event
 from tests.texts import LETTERS
 
