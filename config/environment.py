@@ -19,6 +19,7 @@ import dj_database_url
 
 Value = TypeVar("Value")
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+LOCAL_NAMES = {"localhost", "127.0.0.1", "::1"}
 USUAL_PORTS = {"http": 80, "https": 443}
 ORIGIN = re.compile(r"https?://([0-9a-z.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 SMTP = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
@@ -83,12 +84,29 @@ class Environment:
         allow_http = reader.get("WEBHOOK_ALLOW_HTTP", "false", _one_of("false", "true"))
         self.webhook_allow_http = allow_http == "true"
         self.webhook_allowed_nets = reader.get("WEBHOOK_ALLOWED_NETS", "", _nets)
+        self._read_sign_in(reader)
         self._read_monitoring(reader)
         reader.exit_if_invalid()
         self.holds_database = _is_below(self.data_dir, self.database)
         self.secret_key = variables.get("SECRET_KEY") or stored_key(self.data_dir)
         if not self.secret_key and self.holds_database:
             self.secret_key = make_key(self.data_dir)
+
+    def _read_sign_in(self, reader: _Reader) -> None:
+        self.oidc_issuer = reader.get("OIDC_ISSUER", "", _issuer)
+        self.oidc_client_id = reader.get("OIDC_CLIENT_ID", "", str)
+        self.oidc_client_secret = reader.get("OIDC_CLIENT_SECRET", "", str)
+        self.oidc_name = reader.get("OIDC_NAME", "single sign-on", str)
+        self.oidc_groups_claim = reader.get("OIDC_GROUPS_CLAIM", "groups", str)
+        self.oidc_staff_group = reader.get("OIDC_STAFF_GROUP", "", str)
+        self.oidc_team_groups = reader.get("OIDC_TEAM_GROUPS", "", _team_groups)
+        passwords = reader.get("LOCAL_PASSWORDS", "on", _one_of("on", "off"))
+        self.local_passwords = passwords == "on"
+        if self.oidc_issuer and not (self.oidc_client_id and self.oidc_client_secret):
+            reader.problems.append("OIDC_ISSUER: needs OIDC_CLIENT_ID and OIDC_CLIENT_SECRET.")
+        if not self.oidc_issuer and not self.local_passwords:
+            text = "LOCAL_PASSWORDS: off needs OIDC_ISSUER, or nobody could sign in."
+            reader.problems.append(text)
 
     def _read_monitoring(self, reader: _Reader) -> None:
         self.log_format = reader.get("LOG_FORMAT", "text", _one_of("text", "json"))
@@ -223,6 +241,29 @@ def _integer(meaning: str, least: int, most: int) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def _issuer(text: str) -> str:
+    """An issuer exactly as its provider spells it, with or without a slash at its end."""
+    parts = _parts(text)
+    is_local = parts.scheme == "http" and parts.hostname in LOCAL_NAMES
+    is_web = (parts.scheme == "https" or is_local) and parts.hostname and text.isascii()
+    if text and (not is_web or parts.username or parts.query or parts.fragment):
+        raise ValueError('must be like "https://sso.example.org/realms/main".')
+    return text
+
+
+def _team_groups(text: str) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Groups with the teams and roles that they give, as pairs of slug and role."""
+    groups: dict[str, tuple[tuple[str, str], ...]] = {}
+    for entry in filter(None, (entry.strip() for entry in text.split(","))):
+        match = re.fullmatch(r"(.+)=([a-z0-9._-]+):(owner|admin|member|viewer)", entry)
+        if match is None:
+            example = "developers=acme:member,leads=acme:owner"
+            raise ValueError(f'must be groups with a team and a role, such as "{example}".')
+        group, slug, role = match.groups()
+        groups[group] = (*groups.get(group, ()), (slug, role))
+    return groups
 
 
 def _one_of(*words: str) -> Callable[[str], str]:

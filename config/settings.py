@@ -49,6 +49,12 @@ WEBHOOK_ALLOWED_NETS = env.webhook_allowed_nets
 METRICS_ADDRESS = env.metrics_address
 SENTRY_DSN = env.sentry_dsn
 SENDS_SPANS = env.sends_spans
+# Sign-in by OpenID Connect (docs/single-sign-on.md). Without an issuer, none of it is loaded.
+OIDC_ISSUER, OIDC_NAME = env.oidc_issuer, env.oidc_name
+OIDC_CLIENT_ID, OIDC_CLIENT_SECRET = env.oidc_client_id, env.oidc_client_secret
+OIDC_GROUPS_CLAIM, OIDC_STAFF_GROUP = env.oidc_groups_claim, env.oidc_staff_group
+OIDC_TEAM_GROUPS = env.oidc_team_groups
+LOCAL_PASSWORDS = env.local_passwords
 DEBUG = False
 # On SQLite there is one machine, and usually one process, which runs the worker as well.
 WORKER_THREAD = env.database["ENGINE"].endswith("sqlite3")
@@ -114,6 +120,10 @@ TEMPLATES = [
 ]
 
 AUTH_USER_MODEL = "accounts.User"
+# Sessions name the first one, however they began, so that they last when the second one goes.
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
+if OIDC_ISSUER:
+    AUTHENTICATION_BACKENDS += ["apps.accounts.openid.backend.OpenIdBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

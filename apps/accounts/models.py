@@ -21,6 +21,7 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
 from apps.accounts import factors as factors  # Django finds their models here
+from apps.accounts import identities as identities
 from apps.core.access import Permission, Principal
 from apps.core.errors import is_storage_full
 from apps.core.search import begins, uuid_begins
