@@ -40,6 +40,21 @@ class Mail:
     inside_tls: bool = False
 
 
+@dataclass(frozen=True)
+class OpenId:
+    """The OpenID provider, and the meaning of its groups. Without an issuer there is none."""
+
+    issuer: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    name: str
+    signups_all: bool
+    groups_claim: str
+    staff_group: str
+    team_groups: dict[str, tuple[tuple[str, str], ...]]
+    """Group -> slugs of teams, each with a role."""
+
+
 class Address(NamedTuple):
     """An address to listen on."""
 
@@ -81,9 +96,7 @@ class Environment:
         self.owner_mib = reader.get("OWNER_MIB", "204800", disk)
         self.email = reader.get("EMAIL_URL", "", _email)
         self.email_from = reader.get("EMAIL_FROM", _default_sender(self.base_url), _sender)
-        allow_http = reader.get("WEBHOOK_ALLOW_HTTP", "false", _one_of("false", "true"))
-        self.webhook_allow_http = allow_http == "true"
-        self.webhook_allowed_nets = reader.get("WEBHOOK_ALLOWED_NETS", "", _nets)
+        self._read_webhooks(reader)
         self._read_sign_in(reader)
         self._read_monitoring(reader)
         reader.exit_if_invalid()
@@ -92,19 +105,29 @@ class Environment:
         if not self.secret_key and self.holds_database:
             self.secret_key = make_key(self.data_dir)
 
+    def _read_webhooks(self, reader: _Reader) -> None:
+        allow_http = reader.get("WEBHOOK_ALLOW_HTTP", "false", _one_of("false", "true"))
+        self.webhook_allow_http = allow_http == "true"
+        self.webhook_allowed_nets = reader.get("WEBHOOK_ALLOWED_NETS", "", _nets)
+
     def _read_sign_in(self, reader: _Reader) -> None:
-        self.oidc_issuer = reader.get("OIDC_ISSUER", "", _issuer)
-        self.oidc_client_id = reader.get("OIDC_CLIENT_ID", "", str)
-        self.oidc_client_secret = reader.get("OIDC_CLIENT_SECRET", "", str)
-        self.oidc_name = reader.get("OIDC_NAME", "single sign-on", str)
-        self.oidc_groups_claim = reader.get("OIDC_GROUPS_CLAIM", "groups", str)
-        self.oidc_staff_group = reader.get("OIDC_STAFF_GROUP", "", str)
-        self.oidc_team_groups = reader.get("OIDC_TEAM_GROUPS", "", _team_groups)
+        signups = reader.get("OIDC_SIGNUPS", "site", _one_of("site", "all"))
+        self.oidc = OpenId(
+            issuer=reader.get("OIDC_ISSUER", "", _issuer),
+            client_id=reader.get("OIDC_CLIENT_ID", "", str),
+            client_secret=reader.get("OIDC_CLIENT_SECRET", "", str),
+            name=reader.get("OIDC_NAME", "single sign-on", str),
+            signups_all=signups == "all",
+            groups_claim=reader.get("OIDC_GROUPS_CLAIM", "groups", str),
+            staff_group=reader.get("OIDC_STAFF_GROUP", "", str),
+            team_groups=reader.get("OIDC_TEAM_GROUPS", "", _team_groups),
+        )
         passwords = reader.get("LOCAL_PASSWORDS", "on", _one_of("on", "off"))
         self.local_passwords = passwords == "on"
-        if self.oidc_issuer and not (self.oidc_client_id and self.oidc_client_secret):
-            reader.problems.append("OIDC_ISSUER: needs OIDC_CLIENT_ID and OIDC_CLIENT_SECRET.")
-        if not self.oidc_issuer and not self.local_passwords:
+        if self.oidc.issuer and not (self.oidc.client_id and self.oidc.client_secret):
+            text = "OIDC_CLIENT_ID: is needed with OIDC_ISSUER, and so is OIDC_CLIENT_SECRET."
+            reader.problems.append(text)
+        if not self.oidc.issuer and not self.local_passwords:
             text = "LOCAL_PASSWORDS: off needs OIDC_ISSUER, or nobody could sign in."
             reader.problems.append(text)
 

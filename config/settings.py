@@ -50,10 +50,11 @@ METRICS_ADDRESS = env.metrics_address
 SENTRY_DSN = env.sentry_dsn
 SENDS_SPANS = env.sends_spans
 # Sign-in by OpenID Connect (docs/single-sign-on.md). Without an issuer, none of it is loaded.
-OIDC_ISSUER, OIDC_NAME = env.oidc_issuer, env.oidc_name
-OIDC_CLIENT_ID, OIDC_CLIENT_SECRET = env.oidc_client_id, env.oidc_client_secret
-OIDC_GROUPS_CLAIM, OIDC_STAFF_GROUP = env.oidc_groups_claim, env.oidc_staff_group
-OIDC_TEAM_GROUPS = env.oidc_team_groups
+OIDC_ISSUER, OIDC_NAME = env.oidc.issuer, env.oidc.name
+OIDC_CLIENT_ID, OIDC_CLIENT_SECRET = env.oidc.client_id, env.oidc.client_secret
+OIDC_GROUPS_CLAIM, OIDC_STAFF_GROUP = env.oidc.groups_claim, env.oidc.staff_group
+OIDC_SIGNUPS_ALL = env.oidc.signups_all
+OIDC_TEAM_GROUPS = env.oidc.team_groups
 LOCAL_PASSWORDS = env.local_passwords
 DEBUG = False
 # On SQLite there is one machine, and usually one process, which runs the worker as well.

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.urls import path
+from django.urls import URLPattern, path
 from django.utils.crypto import constant_time_compare
 from mozilla_django_oidc.views import (
     OIDCAuthenticationCallbackView,
@@ -34,7 +34,7 @@ from apps.accounts.openid.backend import (
 )
 from apps.accounts.openid.provider import SignInRefused
 from apps.accounts.openid.tokens import LEEWAY, Claims
-from apps.accounts.principal import ANONYMOUS
+from apps.accounts.principal import ANONYMOUS, Principal
 from apps.accounts.rules import check_has_password
 from apps.core.access import Level
 from apps.site.kinds import RateScope
@@ -223,7 +223,7 @@ def finish_sign_in(request: PageRequest, flow: Flow, claims: Claims) -> HttpResp
             messages.warning(request, f"{text} its password and link it in its settings.")
     if not user.is_active:
         raise SignInRefused(CLOSED, f"{user} is deactivated")
-    actions.note_use(user=user, claims=claims)
+    actions.note_use(principal=Principal(user), claims=claims)
     follow_groups(user, claims)
     user.refresh_from_db()
     if user.has_second_factor:
@@ -302,10 +302,12 @@ def unlink_identity(request: PageRequest, uid: UUID) -> HttpResponse:
     return form.render_page(request, "unlink_identity", identity=identity)
 
 
-urlpatterns = [
-    path("signin/openid", start, name="openid-signin"),
-    path("signin/openid/callback", callback, name=CALLBACK),
-    path("settings/sign-in", identities, name="identities"),
-    path("settings/sign-in/link", link_identity, name="link-identity"),
-    path("settings/sign-in/<uid:uid>/remove", unlink_identity, name="unlink-identity"),
-]
+def routes() -> list[URLPattern]:
+    """The pages of this module. A function, because its caller has registered the converters."""
+    return [
+        path("signin/openid", start, name="openid-signin"),
+        path("signin/openid/callback", callback, name=CALLBACK),
+        path("settings/sign-in", identities, name="identities"),
+        path("settings/sign-in/link", link_identity, name="link-identity"),
+        path("settings/sign-in/<uid:uid>/remove", unlink_identity, name="unlink-identity"),
+    ]

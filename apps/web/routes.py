@@ -124,7 +124,7 @@ def webhook_routes(below: str, owner: str) -> list[URLPattern]:
 if site_settings.OIDC_ISSUER:
     from apps.web import openid
 
-    urlpatterns += openid.urlpatterns
+    urlpatterns += openid.routes()
 urlpatterns += [
     *webhook_routes("site/webhooks", "of_site"),
     *webhook_routes("teams/<team_slug:team_slug>/~settings/webhooks", "of_team"),

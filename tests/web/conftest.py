@@ -8,6 +8,7 @@ import pytest
 from apps.accounts.models import User
 from apps.accounts.openid import provider as openid_provider
 from apps.repos.models import Repo
+from apps.site.models import SiteSettings
 from tests.browse.code import Code, code_of
 from tests.by_actions import MakeByActions
 from tests.factories import UserFactory
@@ -41,6 +42,8 @@ def root(team_repo: Repo) -> str:
 def provider(settings: Any, db: None) -> Iterator[Provider]:
     """A small OpenID provider, by which this site signs people in."""
     openid_provider.provider.cache_clear()
+    SiteSettings.load()
+    SiteSettings.objects.update(signups_require_invite=False)
     with Provider() as running:
         settings.OIDC_ISSUER, settings.OIDC_NAME = running.issuer, "Example SSO"
         settings.OIDC_CLIENT_ID, settings.OIDC_CLIENT_SECRET = CLIENT_ID, CLIENT_SECRET

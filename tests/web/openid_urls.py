@@ -5,4 +5,4 @@ from config import urls
 from config.urls import handler400, handler403, handler404, handler500
 
 __all__ = ["handler400", "handler403", "handler404", "handler500", "urlpatterns"]
-urlpatterns = [*urls.urlpatterns, *openid.urlpatterns]
+urlpatterns = [*urls.urlpatterns, *openid.routes()]

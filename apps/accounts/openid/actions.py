@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
@@ -29,7 +30,8 @@ UNNAMED = "person"
 
 @transaction.atomic
 def join(*, principal: Principal, claims: Claims, invite: Invite | None) -> User:
-    """Create an account for a subject who has none, if the settings of the site allow it.
+    """Create an account for a subject who has none, if the settings of the site allow it, or always
+    with `OIDC_SIGNUPS=all`.
 
     The account has no password, and the verified address of the provider unless another account has
     it: an address never leads to an existing account. The username is the one at the provider, or
@@ -38,7 +40,8 @@ def join(*, principal: Principal, claims: Claims, invite: Invite | None) -> User
     """
     if invite is not None:
         lock(invite)
-    check_may_join(SiteSettings.load(), invite, claims.email)
+    if invite is not None or not settings.OIDC_SIGNUPS_ALL:
+        check_may_join(SiteSettings.load(), invite, claims.email)
     user = _new_user(claims)
     try:
         with transaction.atomic():
@@ -145,9 +148,9 @@ def unlink_identity(*, principal: Principal, identity: Identity) -> None:
 
 
 @transaction.atomic
-def note_use(*, user: User, claims: Claims) -> None:
-    """Store when and under which name the subject has signed in."""
-    identities = user.identities.filter(issuer=claims.issuer, subject=claims.subject)
+def note_use(*, principal: Principal, claims: Claims) -> None:
+    """Store when and under which name the subject has signed in to the caller's account. 401."""
+    identities = principal.user.identities.filter(issuer=claims.issuer, subject=claims.subject)
     identities.update(last_used_at=timezone.now(), name=_name(claims))
 
 
