@@ -135,6 +135,8 @@ class Environment:
         self.log_format = reader.get("LOG_FORMAT", "text", _one_of("text", "json"))
         access_log = reader.get("ACCESS_LOG", "false", _one_of("false", "true"))
         self.access_log = access_log == "true"
+        days = _integer("the days for which the audit log is kept, or 0 for none", 0, 36_500)
+        self.audit_days = reader.get("AUDIT_DAYS", "400", days)
         self.metrics_address = reader.get("METRICS_ADDRESS", "", _address)
         self.sentry_dsn = reader.get("SENTRY_DSN", "", _sentry_dsn)
         self.sends_spans = reader.get("OTEL_EXPORTER_OTLP_ENDPOINT", "", _sends_spans)

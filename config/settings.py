@@ -46,6 +46,7 @@ EMAIL_USE_TLS, EMAIL_USE_SSL = env.email.starts_tls, env.email.inside_tls
 EMAIL_TIMEOUT = 20
 WEBHOOK_ALLOW_HTTP = env.webhook_allow_http
 WEBHOOK_ALLOWED_NETS = env.webhook_allowed_nets
+AUDIT_DAYS = env.audit_days
 METRICS_ADDRESS = env.metrics_address
 SENTRY_DSN = env.sentry_dsn
 SENDS_SPANS = env.sends_spans
@@ -232,6 +233,7 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.accounts.jobs.delete_expired_sessions", "every": 24 * 3600.0},
     {"function": "apps.accounts.jobs.warn_of_expiring_tokens", "every": 3600.0},
     {"function": "apps.webhooks.jobs.prune_deliveries", "every": 600.0},
+    {"function": "apps.events.jobs.prune_audit", "every": 3600.0},
     {"function": "apps.repos.jobs.make_next_fork"},
     {"function": "apps.repos.commits.find_next_commits"},
     {"function": "apps.repos.jobs.tidy_next_repo"},

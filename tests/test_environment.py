@@ -76,6 +76,7 @@ WRONG = {
         "s3://bucket?endpoint_url=s3.example.org",
         "s3://bucket/prefix#part",
     ],
+    "AUDIT_DAYS": ["-1", "a year"],
     "UPLOAD_MIB_PER_DAY": ["0", "1 GiB"],
     "REPO_MIB": ["0"],
     "OWNER_MIB": ["20 GiB"],

@@ -402,7 +402,8 @@ def create_token(
         expires_at=min((end for end in ends if end), default=None),
     )
     token.repos.add(*repos)
-    record(Kind.TOKEN_CREATED, actor=actor, about=token, data={"name": name})
+    audit = {"permission": permission, "expires_at": token.expires_at, "repo_paths": repo_paths}
+    record(Kind.TOKEN_CREATED, actor=actor, about=token, data={"name": name}, audit=audit)
     return token, text
 
 
@@ -549,11 +550,13 @@ def update_invite(
     if invite.accepted_at is not None:
         raise rules.already_accepted()
     rules.check_email(email or "")
+    report = ChangeReport(invite, "expires_at")
     changed = set_changed(invite, given(email=email, expires_at=expires_at))
     if not changed:
         return
     invite.save()
-    record(Kind.INVITE_UPDATED, actor=principal.user, about=invite, data={"changed": changed})
+    data, audit = {"changed": changed}, report.data(changed)
+    record(Kind.INVITE_UPDATED, actor=principal.user, about=invite, data=data, audit=audit)
 
 
 @transaction.atomic

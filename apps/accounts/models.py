@@ -19,6 +19,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
+from django.utils.functional import cached_property
 
 from apps.accounts import factors as factors  # Django finds their models here
 from apps.accounts import identities as identities
@@ -272,6 +273,17 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     def path(self) -> str:
         return f"users/{self.username}"
 
+    @cached_property
+    def bot_team_id(self) -> int | None:
+        """The id of the team of a bot; one query. None for a person."""
+        if not self.is_bot:
+            return None
+        pk: int | None = self.memberships.values_list("team", flat=True).first()
+        return pk
+
+    def event_keys(self) -> Keys:
+        return Keys(site=True, person=self.pk, audit_team=self.bot_team_id)
+
     def event_target(self) -> Target:
         name = f"/users/{self.username}"
         return Target("user", {"username": self.username}, web=name, api=name)
@@ -411,7 +423,8 @@ class ApiToken(models.Model):
                 raise
 
     def event_keys(self) -> Keys:
-        return Keys(private_to=self.user_id)
+        team = self.user.bot_team_id
+        return Keys(private_to=self.user_id, person=self.user_id, audit_team=team)
 
     def event_target(self) -> Target:
         return Target("token", {"uuid": str(self.uuid)}, api=f"/api-tokens/{self.uuid}")
@@ -513,7 +526,8 @@ class Invite(SiteEvents, models.Model):
         return f"{base}/signup?invite={self.uuid}"
 
     def event_target(self) -> Target:
-        return Target("invite", {"uuid": str(self.uuid)}, api=f"/signup-invites/{self.uuid}")
+        api, ident = f"/signup-invites/{self.uuid}", {"uuid": str(self.uuid)}
+        return Target("invite", ident, api=api, audit_ident={"id": self.pk})
 
 
 BROWSERS = {

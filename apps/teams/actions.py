@@ -118,7 +118,7 @@ def delete_team(*, access: TeamAccess, confirm: str) -> Deletion:
     _hide_bots(team, deletion)
     team.deletion = deletion
     team.save(update_fields=["deletion"])
-    about, data = Deleted(team, Keys(site=True)), deletion.event_data()
+    about, data = Deleted(team, Keys(site=True, audit_team=team.pk)), deletion.event_data()
     record(Kind.TEAM_DELETED, actor=access.user, about=about, data=data)
     return deletion
 
@@ -300,6 +300,7 @@ def delete_bot(*, access: TeamAccess, bot: Member) -> None:
     access.require_change(Level.OWNER, Permission.ADMIN)
     _lock_bot(access, bot, even_inactive=True)
     user, actor = bot.user, access.user
+    user.bot_team_id = access.team.pk  # the events come after the end of the membership
     tokens = [*user.tokens.filter(revoked_at=None).order_by("pk")]
     user.tokens.filter(revoked_at=None).update(revoked_at=timezone.now())
     user.is_active = False

@@ -160,7 +160,7 @@ class Member(models.Model):
         return f"{self.user_id} in {self.team_id} as {self.role}"
 
     def event_keys(self) -> Keys:
-        return Keys(team=self.team_id)
+        return Keys(team=self.team_id, person=self.user_id)
 
     def event_target(self) -> Target:
         username = self.user.username

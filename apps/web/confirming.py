@@ -38,7 +38,8 @@ class NewAuthenticator(PageForm):
     """The first code of a new app, and the password."""
 
     current = password_field("Your password", "current-password")
-    code = code_field()
+    code = code_field("The six digits that your app shows now.")
+    field_order = ["code", "current"]
 
     def __init__(self, request: PageRequest, **initial: Any) -> None:
         super().__init__(request, **initial)

@@ -216,10 +216,11 @@ class SignIn(PageForm):
 CODE_HELP = "The six digits that your authenticator app shows, or a recovery code."
 
 
-def code_field(**options: Any) -> forms.CharField:
+def code_field(help_text: str = CODE_HELP, *, required: bool = True) -> forms.CharField:
     """A field for a code of the authenticator app or a recovery code."""
+    options: dict[str, Any] = {"help_text": help_text, "required": required}
     attributes = PLAIN | {"autocomplete": "one-time-code"}
-    return text_field("Code", length=CODE_MAX, help_text=CODE_HELP, **attributes, **options)
+    return text_field("Code", length=CODE_MAX, **options, **attributes)
 
 
 class ConfirmedForm(PageForm):

@@ -12,7 +12,6 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.accounts.proofs import address_proof, reset_proof
 from apps.core import mail
-from apps.core.mail import SENDER
 from apps.core.views import site_url
 from apps.site.limits import admits_mail
 
@@ -32,7 +31,7 @@ def send_reset(email: str) -> None:
         )
     people = list(holders)
     if admits_mail(email):
-        SENDER.submit(_send_resets, people)
+        mail.SENDER.submit(_send_resets, people)
 
 
 def send_confirmation(user: User, email: str) -> str:
@@ -43,7 +42,7 @@ def send_confirmation(user: User, email: str) -> str:
     """
     title, proof = "Confirm your e-mail address for Guildhall", address_proof(user, email)
     if admits_mail(email):
-        SENDER.submit(_send, email, title, "confirm-email", user, proof)
+        mail.SENDER.submit(_send, email, title, "confirm-email", user, proof)
     way = f"We have sent a link to {email}" if settings.SENDS_MAIL else NO_MAIL
     return f"Your e-mail address is not confirmed yet. {way}. It works for a day."
 

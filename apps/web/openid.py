@@ -36,6 +36,7 @@ from apps.accounts.openid.provider import SignInRefused
 from apps.accounts.openid.tokens import LEEWAY, Claims
 from apps.accounts.principal import ANONYMOUS, Principal
 from apps.accounts.rules import check_has_password
+from apps.accounts.sign_ins import note_refusal, note_refused_answer
 from apps.core.access import Level
 from apps.site.kinds import RateScope
 from apps.site.limits import throttle_page
@@ -166,6 +167,20 @@ def callback(request: PageRequest) -> HttpResponse:
     """The page to which the provider redirects: it signs in, signs up, links or confirms."""
     throttle_page(request, RateScope.LOGIN)
     flow = take_flow(request)
+    try:
+        claims = claims_of_answer(request)
+    except SignInRefused:
+        note_refused_answer()
+        raise
+    if flow.purpose == LINK:
+        return finish_link(request, claims)
+    if flow.purpose == CONFIRM:
+        return finish_confirmation(request, flow, claims)
+    return finish_sign_in(request, flow, claims)
+
+
+def claims_of_answer(request: PageRequest) -> Claims:
+    """Exchange the code of the provider's answer, and return the claims of its token."""
     check_issuer(request)
     error = request.GET.get("error")
     if error is not None:
@@ -176,11 +191,7 @@ def callback(request: PageRequest) -> HttpResponse:
     claims: Claims | None = getattr(request, CLAIMS, None)
     if claims is None:
         raise SignInRefused(LOST)
-    if flow.purpose == LINK:
-        return finish_link(request, claims)
-    if flow.purpose == CONFIRM:
-        return finish_confirmation(request, flow, claims)
-    return finish_sign_in(request, flow, claims)
+    return claims
 
 
 def take_flow(request: PageRequest) -> Flow:
@@ -222,6 +233,7 @@ def finish_sign_in(request: PageRequest, flow: Flow, claims: Claims) -> HttpResp
             text = "Another account has your e-mail address. If it is yours, sign in to it with"
             messages.warning(request, f"{text} its password and link it in its settings.")
     if not user.is_active:
+        note_refusal(user.username)
         raise SignInRefused(CLOSED, f"{user} is deactivated")
     actions.note_use(principal=Principal(user), claims=claims)
     follow_groups(user, claims)

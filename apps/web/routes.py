@@ -7,6 +7,7 @@ from django.urls import URLPattern, path
 
 from apps.web import (
     activity,
+    audit,
     bots,
     commits,
     comparisons,
@@ -16,6 +17,7 @@ from apps.web import (
     pulls,
     reference,
     repos,
+    review_pages,
     search,
     second_factor,
     settings,
@@ -99,6 +101,10 @@ urlpatterns = [
     path(f"{bot}/delete", bots.delete_bot),
     path(f"{bot}/tokens/<uid:uid>/rotate", bots.rotate_bot_token),
     path(f"{bot}/tokens/<uid:uid>/revoke", bots.revoke_bot_token),
+    path("site/audit", audit.site_audit, name="site-audit"),
+    path("site/audit/export", audit.export_site_audit),
+    path("teams/<team_slug:team_slug>/~settings/audit", audit.team_audit),
+    path("teams/<team_slug:team_slug>/~settings/audit/export", audit.export_team_audit),
     path("users/<username:username>", teams.user),
     path("webhooks/<uid:uid>", webhooks.find_webhook, name="find-webhook"),
 ]
@@ -133,6 +139,7 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     below = f"{owner}/<repo_slug:repo_slug>"
     protection = f"{below}/settings/protections/<uid:uid>"
     comment = f"{below}/pulls/<number:number>/comments/<number:to>"
+    draft_comment = f"{below}/pulls/<number:number>/draft/<uid:comment>"
     reply = f"{below}/threads/<number:number>/replies/<number:to>"
     urlpatterns += [
         path(f"{below}.git", repos.clone_address),
@@ -165,6 +172,10 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{below}/pulls/<number:number>/comments/<segment:place>", pull_files.comment),
         path(f"{comment}/reply", pull_files.reply_to_comment),
         path(f"{comment}/status", pull_files.set_comment_status),
+        path(f"{below}/pulls/<number:number>/draft/discard", review_pages.discard_draft),
+        path(f"{draft_comment}/edit", review_pages.edit_draft_comment),
+        path(f"{draft_comment}/delete", review_pages.delete_draft_comment),
+        path(f"{below}/pulls/<number:number>/apply-suggestions", review_pages.apply_suggestions),
         path(f"{below}/pulls/<number:number>/compare", comparisons.choose_versions),
         path(f"{below}/pulls/<number:number>/compare/<segment:text>", comparisons.compare_versions),
         path(f"{below}/pulls/<number:number>/reviews", pulls.review),

@@ -8,7 +8,6 @@ from uuid import UUID
 from django.contrib.auth import update_session_auth_hash
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
-from django.utils.safestring import mark_safe
 
 from apps.accounts.second_factors import actions
 from apps.accounts.second_factors.codes import app_link, key_text, new_key, qr_code
@@ -55,9 +54,7 @@ def add_authenticator(request: PageRequest) -> HttpResponse:
             del request.session[NEW_KEY]
             update_session_auth_hash(request, request.user)
             return show_codes(request, codes)
-    # segno has made this text from digits, letters and signs that it encodes itself
-    picture = mark_safe(qr_code(app_link(request.user, key)))  # noqa: S308
-    context = {"key": key_text(key), "picture": picture}
+    context = {"key": key_text(key), "picture": qr_code(app_link(request.user, key))}
     return keep_secret(form.render_page(request, "add_authenticator", **context))
 
 

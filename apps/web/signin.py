@@ -27,6 +27,7 @@ from apps.accounts.rules import (
 from apps.accounts.second_factors import passkeys
 from apps.accounts.second_factors.actions import WRONG_CODE, use_code, use_passkey
 from apps.accounts.second_factors.passkeys import REFUSED
+from apps.accounts.sign_ins import note_refusal, note_sign_in, note_sign_out, note_wrong_code
 from apps.core.access import Level
 from apps.core.errors import Forbidden, NotFound
 from apps.core.locks import lock
@@ -87,6 +88,7 @@ def signin(request: PageRequest) -> HttpResponse:
             if user is not None and start_session(request, user):
                 redirect = redirect_to(goal)
                 return remember_browser(request, redirect, user)
+            note_refusal(username)
             form.add_error(None, WRONG)
     goal = safe_path(parameter(request, "next"))
     site = SiteSettings.load()
@@ -142,6 +144,7 @@ def start_session(request: PageRequest, user: User) -> bool:
         # Whichever backend has found the person: sessions last longer than its setting.
         login(request, user, backend=BACKEND)
         prolong(request, user)
+        note_sign_in(user)
     return True
 
 
@@ -189,6 +192,7 @@ def signin_code(request: PageRequest) -> HttpResponse:
         )
         if is_right and start_session(request, user):
             return remember_browser(request, redirect_to(pending["next"]), user, is_verified=True)
+        note_wrong_code(user)
         messages.error(request, REFUSED)
     elif form.is_valid():
         with form.refusals():
@@ -198,6 +202,7 @@ def signin_code(request: PageRequest) -> HttpResponse:
                 return remember_browser(
                     request, redirect_to(pending["next"]), user, is_verified=True
                 )
+            note_wrong_code(user)
             form.add_error("code", WRONG_CODE)
     ceremony = passkeys.request(user)
     if ceremony is not None:
@@ -208,10 +213,11 @@ def signin_code(request: PageRequest) -> HttpResponse:
 
 def end_session(request: PageRequest) -> None:
     """End the session, if there is one, and its live streams."""
-    person = request.principal.person_id
+    person = request.principal.person
     logout(request)
     if person is not None:
-        wake.notify_on_commit(person)
+        wake.notify_on_commit(person.pk)
+        note_sign_out(person)
 
 
 @page(Level.PUBLIC, methods=POST)

@@ -54,7 +54,12 @@ def test_lists_leave_its_repositories_out(api, make, strict, team_repo, alice, b
     assert team_repo not in Repo.objects.visible_to(principal_of(bob))
     assert Repo.objects.few_visible_to(principal_of(bob), 9) == []
     assert access_to(principal_of(bob), team_repo).granted is Level.NONE
+    paths = ["/", "/activity", "/search?q=api&type=repos", "/teams/acme", "/new/repo", "/pulls"]
+    for path in [*paths, "/inbox", "/users/alice"]:
+        assert "acme/api" not in PageClient(bob).get(path).gives().html, path
     has_factor(bob)
+    for path in paths[:3]:
+        assert "acme/api" in PageClient(bob).get(path).html, path
     assert team_repo in Repo.objects.visible_to(principal_of(bob))
     assert access_to(principal_of(bob), team_repo).granted is Level.WRITE
 

@@ -25,12 +25,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.once]
 NO_PAGES = ("/static/", "/admin/", "/api/v1/", "/favicon.ico")
 STARTS = ["/", "/activity?scope=self", "/teams", "/teams/acme", "/users/bob"]
 CODE = re.compile(r"/(files|raw|commits|compare|branches|tags)")
-MANY = 2
-"""How many pages of code are followed of each family: one template shows the files of every commit,
-and the demo has thousands of such pages. All other pages are followed once.
+MANY, MOST_OPTIONS = 2, 2
+"""How many pages of code are followed of each family, and with how many options: one template shows
+the files of every commit, and the demo has thousands of such pages. All other pages are followed.
 """
 
-QUERIES, QUERIES_OF_PULLS = 16, 24
+QUERIES, QUERIES_OF_PULLS = 16, 25
 """The largest number of queries for a page, and for one of a pull."""
 
 
@@ -53,13 +53,21 @@ def links_of(page: PageResponse, address: str) -> list[str]:
 
 
 def family(address: str) -> tuple[Any, ...]:
-    """The family of a page of code; the address itself for any other page."""
-    parts = urlsplit(address)
+    """The family of a page of code, with two options in whatever repository; the address itself for
+    any other page.
+    """
+    parts, options = urlsplit(address), options_of(address)
     if not CODE.search(parts.path):
         return (address,)
     match = resolve(parts.path)
+    if len(options) > 1:
+        return (match.route, *options)
     repo = [match.kwargs.get(name) for name in ("team_slug", "username", "repo_slug")]
-    return (match.route, *repo, *sorted(dict(parse_qsl(parts.query))))
+    return (match.route, *repo, *options)
+
+
+def options_of(address: str) -> list[str]:
+    return sorted(dict(parse_qsl(urlsplit(address).query)))
 
 
 class Walk:
@@ -114,6 +122,9 @@ class Walk:
                 continue
             self.known.add(address)
             self.families[family(address)] += 1
+            is_code = CODE.search(urlsplit(address).path)
+            if is_code and len(options_of(address)) > MOST_OPTIONS:
+                continue
             if self.families[family(address)] <= MANY:
                 self.left.append(address)
 

@@ -12,6 +12,7 @@ from apps.accounts.actions import deactivate_user, delete_user
 from apps.accounts.identities import Identity
 from apps.accounts.models import User
 from apps.accounts.openid import provider as openid
+from apps.events.audit import AuditEntry
 from apps.site.kinds import RateScope
 from tests.openid_provider import CLIENT_ID, KEY_ID, Provider, new_key, visit_provider
 from tests.principals import principal_of
@@ -214,8 +215,10 @@ def test_a_token_is_signed_by_a_key_of_the_provider(visit, provider, linked, sig
     provider.sign = lambda claims: signer(provider, claims)
     refused(visit(), begin(person := visit()), text="another browser")
     refused(person, begin(person), 502, "invalid answer")
+    assert AuditEntry.objects.get().data == {"reason": "single_sign_on"}
     provider.sign = usual
     sign_in(person).redirects_to("/")
+    assert AuditEntry.objects.order_by("pk").last().kind == "signed-in"
 
 
 NOW = int(time.time())
@@ -340,6 +343,8 @@ def test_a_deactivated_person_does_not_come_back_in(visit, provider, linked, sam
         refused(person, begin(person), text="deactivated")
     provider.person["groups"] = ["admins"]
     refused(person, begin(person), text="deactivated")
+    refusals = AuditEntry.objects.filter(kind="sign-in-refused", person_id=linked.pk)
+    assert [entry.data for entry in refusals] == [{"reason": "inactive_account"}] * 2
     assert not User.objects.get(pk=linked.pk).is_active
 
 

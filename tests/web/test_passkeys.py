@@ -22,6 +22,7 @@ from apps.accounts.principal import Principal
 from apps.accounts.second_factors import actions
 from apps.core.mail import SENDER
 from apps.core.views import site_url
+from apps.events.audit import AuditEntry
 from tests.factories import UserFactory
 from tests.web.chromium import chromium, new_page, violations
 from tests.web.live_site import DATA
@@ -131,6 +132,8 @@ def test_a_passkey_is_added_and_removed(visit, ada, django_capture_on_commit_cal
         person.get(remove).gives(200)
         person.post(remove).redirects_to("/settings/second-factor")
     assert not Passkey.objects.exists()
+    entries = AuditEntry.objects.order_by("-id")[:2]
+    assert [entry.data["changed"] for entry in entries] == [["passkeys"], ["passkeys"]]
     SENDER.submit(int).result(timeout=60)
     subjects = [message.subject for message in mail.outbox]
     assert [text.partition(": ")[2] for text in subjects[1:]] == [

@@ -71,7 +71,12 @@ def settings_of(body: Fields) -> Fields:
     return {"description": "", "visibility": "private", "default_branch": "main", **body}
 
 
+AUDIT = "/teams/{team_slug}/~settings/audit"
 PAGES: dict[str, Page] = {
+    "GET /audit": read("/site/audit"),
+    "GET /audit/export": read("/site/audit/export"),
+    "GET /teams/{team_slug}/audit": Page(AUDIT),
+    "GET /teams/{team_slug}/audit/export": Page(f"{AUDIT}/export"),
     "GET /api-tokens": read("/settings/tokens"),
     "POST /api-tokens": Page("/settings/tokens", {}, cases=("",)),
     "PUT /api-tokens/{uuid}/revoke": Page("/settings/tokens/{uuid}/revoke", {}, cases=OWN),
@@ -174,6 +179,17 @@ PAGES: dict[str, Page] = {
     f"PUT {PULL}/source-branch": Page(f"{OF_PULL}/source-branch/restore", {}, form=""),
     f"DELETE {PULL}/source-branch": Page(f"{OF_PULL}/source-branch/delete", {}, form=""),
     f"POST {PULL}/reviews": Page(f"{OF_PULL}/reviews", {}, form=""),
+    f"POST {PULL}/reviews/draft/submit": Page(f"{OF_PULL}/reviews", {"draft": "yes"}, form=""),
+    f"DELETE {PULL}/reviews/draft": Page(f"{OF_PULL}/draft/discard", {}),
+    f"PUT {PULL}/reviews/draft/comments/{{comment_uuid}}": Page(
+        f"{OF_PULL}/draft/{{comment_uuid}}/edit", {"kind": "comment"}
+    ),
+    f"DELETE {PULL}/reviews/draft/comments/{{comment_uuid}}": Page(
+        f"{OF_PULL}/draft/{{comment_uuid}}/delete", {}
+    ),
+    f"POST {PULL}/apply-suggestions": Page(
+        f"{OF_PULL}/apply-suggestions", {"expected_head_sha": "{head}"}
+    ),
 }
 WEBHOOKS = {
     f"{REPO}/webhooks": f"{SETTINGS}/webhooks",

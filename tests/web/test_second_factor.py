@@ -19,8 +19,10 @@ from apps.accounts.principal import Principal
 from apps.accounts.proofs import reset_proof
 from apps.accounts.second_factors import actions
 from apps.accounts.second_factors.actions import WRONG_CODE
+from apps.accounts.second_factors.codes import app_link, key_text
 from apps.core.errors import Conflict, Forbidden
 from apps.core.mail import SENDER
+from apps.events.audit import AuditEntry
 from apps.site.limits import CODE_LIMIT
 from tests.factories import UserFactory
 from tests.principals import principal_of
@@ -67,7 +69,10 @@ def test_an_app_is_added_by_its_first_code(visit, ada, django_capture_on_commit_
     person, other = visit(ada), visit(ada)
     person.get("/settings/second-factor").gives(200)
     page = person.get("/settings/second-factor/app").gives(200)
-    assert "<svg" in page.html and page.header("Cache-Control") == "no-store"
+    assert (
+        page.find(r'<img src="(data:image/svg[^"]*)"')
+        and page.header("Cache-Control") == "no-store"
+    )
     key = page.find(r"<code>([A-Z2-7 ]{39})</code>")
     app = TOTP(bytes.fromhex(person.client.session["new_authenticator"]))
     path, code = "/settings/second-factor/app", f"{app.token():06}"
@@ -85,6 +90,14 @@ def test_an_app_is_added_by_its_first_code(visit, ada, django_capture_on_commit_
     assert notices() == ["a second factor was turned on"]
 
 
+def test_apps_read_the_site_the_name_and_the_key(ada, settings):
+    settings.BASE_URL = "https://code.example.org:8443"
+    name, query = "code.example.org%3AAda", "secret=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+    link = f"otpauth://totp/{name}?{query}&issuer=code.example.org"
+    assert app_link(ada, "00" * 20) == link
+    assert key_text("00" * 20) == " ".join(["AAAA"] * 8)
+
+
 def test_the_password_alone_does_not_sign_in(waiting):
     assert not waiting.is_signed_in
     waiting.get("/admin/").redirects_to("/admin/login/?next=/admin/", 302)
@@ -96,6 +109,8 @@ def test_the_password_alone_does_not_sign_in(waiting):
 def test_a_code_signs_in_once(visit, waiting, with_app):
     before = waiting.client.cookies[settings.SESSION_COOKIE_NAME].value
     assert waiting.post("/signin/code", code="000000").gives(422).alert().endswith(WRONG_CODE)
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.kind, entry.data) == ("sign-in-refused", {"reason": "wrong_code"})
     code = code_of(with_app)
     waiting.post("/signin/code", code=f"{code[:3]} {code[3:]}").redirects_to("/inbox")
     assert waiting.is_signed_in

@@ -23,8 +23,6 @@ from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
 
-CHANGED = {"changed": ["second_factor"], "before": {}, "after": {}}
-"""The data of the event `user-updated`."""
 MOST_PASSKEYS = 20
 """Most passkeys of one person."""
 WRONG_CODE = "Wrong code, or one that has been used."
@@ -53,7 +51,7 @@ def turn_on(*, principal: Principal, key: str, code: str) -> list[str]:
     user.has_second_factor = True
     user.save(update_fields=["has_second_factor", *end_all_sessions(user)])
     notify(user, Notice.TURNED_ON)
-    record(Kind.USER_UPDATED, actor=user, about=user, data=CHANGED)
+    _record(user, "second_factor", user)
     return codes
 
 
@@ -78,6 +76,7 @@ def use_code(*, principal: Principal, code: str) -> bool:
     if not used:
         return False
     notify(user, Notice.RECOVERY_USED)
+    _record(user, "recovery_codes", user)
     return True
 
 
@@ -90,6 +89,7 @@ def renew_recovery_codes(*, principal: Principal) -> list[str]:
     user = _locked_user(principal)
     codes = _renew_codes(user)
     notify(user, Notice.NEW_CODES)
+    _record(user, "recovery_codes", user)
     return codes
 
 
@@ -104,7 +104,7 @@ def turn_off(*, principal: Principal) -> None:
     _remove(user)
     user.save(update_fields=["has_second_factor"])
     notify(user, Notice.TURNED_OFF)
-    record(Kind.USER_UPDATED, actor=user, about=user, data=CHANGED)
+    _record(user, "second_factor", user)
 
 
 @transaction.atomic
@@ -125,6 +125,7 @@ def add_passkey(*, principal: Principal, name: str, credential: str, challenge: 
     except IntegrityError:
         raise Invalid("validation_failed", "This passkey has been added already.") from None
     notify(user, Notice.PASSKEY_ADDED)
+    _record(user, "passkeys", user)
 
 
 @transaction.atomic
@@ -151,6 +152,7 @@ def remove_passkey(*, principal: Principal, passkey: Passkey) -> None:
     removed, _ = Passkey.objects.filter(pk=passkey.pk, user=user).delete()
     if removed:
         notify(user, Notice.PASSKEY_REMOVED)
+        _record(user, "passkeys", user)
 
 
 @transaction.atomic
@@ -168,8 +170,13 @@ def reset_second_factor(*, principal: Principal | None, user: User) -> None:
     _remove(user)
     user.save(update_fields=["has_second_factor", *end_all_sessions(user)])
     notify(user, Notice.RESET)
-    actor = None if principal is None else principal.user
-    record(Kind.USER_UPDATED, actor=actor, about=user, data=CHANGED)
+    _record(user, "second_factor", None if principal is None else principal.user)
+
+
+def _record(user: User, changed: str, actor: User | None) -> None:
+    """Record that a part of the person's second factor was changed; call it last."""
+    data = {"changed": [changed], "before": {}, "after": {}}
+    record(Kind.USER_UPDATED, actor=actor, about=user, data=data)
 
 
 def _locked_user(principal: Principal) -> User:

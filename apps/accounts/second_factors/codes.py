@@ -34,18 +34,20 @@ def key_text(key: str) -> str:
 
 
 def app_link(user: User, key: str) -> str:
-    """The `otpauth:` link that apps read from a QR code. Its issuer is the host of the site."""
-    host = urlsplit(site_url()).netloc
+    """The `otpauth:` link that apps read from a QR code. Its issuer is the host of the site, but no
+    port: a colon ends the issuer in the label.
+    """
+    host = urlsplit(site_url()).hostname or ""
     label = quote(f"{host}:{user.username}", safe="")
     query = urlencode({"secret": key_text(key).replace(" ", ""), "issuer": host})
     return f"otpauth://totp/{label}?{query}"
 
 
 def qr_code(text: str) -> str:
-    """An SVG element with the QR code of a text, dark on light in both themes."""
+    """A `data:` address of an SVG with the QR code of a text, dark on light in both themes."""
     import segno
 
-    return str(segno.make(text, error="m", micro=False).svg_inline(scale=4, light="#fff"))
+    return str(segno.make(text, error="m", micro=False).svg_data_uri(scale=4, light="#fff"))
 
 
 def matching_step(key: str, code: str, *, after: int) -> int | None:

@@ -4,8 +4,6 @@ on the limit of mail to one address, which others could use up first.
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from django.db import transaction
 from django.template.loader import render_to_string
 
@@ -14,8 +12,8 @@ from apps.core import mail
 from apps.core.views import site_url
 
 
-class Notice(StrEnum):
-    """Changes, as the end of "On your account, …"."""
+class Notice:
+    """Texts for each change, as the end of "On your account, …"."""
 
     TURNED_ON = "a second factor was turned on"
     TURNED_OFF = "the second factor was turned off"
@@ -28,11 +26,11 @@ class Notice(StrEnum):
     IDENTITY_UNLINKED = "an account for single sign-on was unlinked"
 
 
-def notify(user: User, notice: Notice) -> None:
-    """Send a notice after the commit, if the person has an address. Returns at once."""
+def notify(user: User, notice: str) -> None:
+    """Send one of `Notice` after the commit, if the person has an address. Returns at once."""
     if not user.email:
         return
-    context = {"user": user, "notice": notice.value, "link": site_url()}
+    context = {"user": user, "notice": notice, "link": site_url()}
     text = render_to_string("web/mail/second-factor.txt", context)
     subject = f"Your Guildhall account: {notice}"
     transaction.on_commit(lambda: mail.send_later(user.email, subject, text))
