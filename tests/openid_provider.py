@@ -30,18 +30,23 @@ def new_key(number=0):
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    provider: "Provider"
+
+
 class Provider:
     """The provider, as a context manager. Its `issuer` is its address."""
 
     def __init__(self):
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.server.provider = self
         self.issuer = f"http://127.0.0.1:{self.server.server_port}"
         self.key = new_key()
         self.person = {"sub": "0001", "preferred_username": "ada.l", "name": "Ada Lovelace"}
         self.metadata, self.header, self.claims = {}, {"kid": KEY_ID}, {}
         self.sign = lambda claims: jwt.encode(claims, self.key, "RS256", headers=self.header)
+        self.key_fields = {"use": "sig", "alg": "RS256"}
         self.answers = {}
         """Path -> a status and a body, in place of the usual answer."""
         self.grants = {}
@@ -71,7 +76,7 @@ class Provider:
 
     def key_set(self):
         public = RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
-        return {"keys": [{**public, "kid": KEY_ID, "use": "sig", "alg": "RS256"}]}
+        return {"keys": [{**public, "kid": KEY_ID, **self.key_fields}]}
 
     def authorize(self, query):
         """The address to which the browser goes back, with a code for the person."""
@@ -106,6 +111,8 @@ class Provider:
 
 
 class Handler(BaseHTTPRequestHandler):
+    server: Server
+
     def do_GET(self):
         provider, parts = self.server.provider, urlsplit(self.path)
         if self.replaced(parts.path):

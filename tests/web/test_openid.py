@@ -11,6 +11,7 @@ from subprocess import run
 import pytest
 from django.core import mail
 from django.utils import timezone
+from django_otp.oath import TOTP
 
 from apps.accounts.actions import create_invite
 from apps.accounts.identities import Identity
@@ -24,7 +25,7 @@ from tests.factories import MemberFactory, TeamFactory, UserFactory
 from tests.principals import principal_of
 from tests.web.openid_client import sign_in
 from tests.web.page_client import PASSWORD
-from tests.web.test_second_factor import TOTP, code_of
+from tests.web.test_second_factor import code_of
 from tests.web.test_signup import change_site_settings
 
 pytestmark = pytest.mark.once

@@ -161,7 +161,7 @@ def test_attempts_count_for_the_limit_of_sign_ins(visit, provider):
 
 
 def unsigned(provider, claims):
-    return jwt.encode(claims, None, "none", headers=provider.header)
+    return jwt.encode(claims, "", "none", headers=provider.header)
 
 
 def by_public_key(provider, claims):
@@ -192,6 +192,7 @@ def by_unknown_key(provider, claims):
 
 
 def by_unlisted_algorithm(provider, claims):
+    provider.key_fields = {}
     return jwt.encode(claims, provider.key, "RS384", headers=provider.header)
 
 
@@ -218,7 +219,25 @@ def test_a_token_is_signed_by_a_key_of_the_provider(visit, provider, linked, sig
     assert AuditEntry.objects.get().data == {"reason": "single_sign_on"}
     provider.sign = usual
     sign_in(person).redirects_to("/")
-    assert AuditEntry.objects.order_by("pk").last().kind == "signed-in"
+    assert AuditEntry.objects.latest("pk").kind == "signed-in"
+
+
+@pytest.mark.parametrize("fields", [{"use": "enc"}, {"alg": "PS256"}, {"kty": "EC"}, {"n": "!"}])
+def test_a_key_is_used_for_its_own_purpose(visit, provider, linked, fields):
+    provider.key_fields = fields
+    person = visit()
+    refused(person, begin(person), 502, "invalid answer")
+
+
+def test_a_token_without_a_key_id_needs_a_single_key(visit, provider, linked):
+    provider.header = {}
+    sign_in(visit()).redirects_to("/")
+    openid.provider.cache_clear()
+    one, two = (provider.key_set()["keys"][0] | {"kid": name} for name in ("a", "b"))
+    person = visit()
+    path = begin(person)
+    provider.answers["/jwks"] = (200, {"keys": [one, two]})
+    refused(person, path, 502, "invalid answer")
 
 
 NOW = int(time.time())
