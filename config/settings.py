@@ -52,6 +52,13 @@ GRACEFUL_TIMEOUT = env.graceful_timeout
 SSH_ADDRESS, SSH_URL = env.ssh_address, env.ssh_url
 SENTRY_DSN = env.sentry_dsn
 SENDS_SPANS = env.sends_spans
+# Sign-in by OpenID Connect (docs/single-sign-on.md). Without an issuer, none of it is loaded.
+OIDC_ISSUER, OIDC_NAME = env.oidc.issuer, env.oidc.name
+OIDC_CLIENT_ID, OIDC_CLIENT_SECRET = env.oidc.client_id, env.oidc.client_secret
+OIDC_GROUPS_CLAIM, OIDC_STAFF_GROUP = env.oidc.groups_claim, env.oidc.staff_group
+OIDC_SIGNUPS_ALL = env.oidc.signups_all
+OIDC_TEAM_GROUPS = env.oidc.team_groups
+LOCAL_PASSWORDS = env.local_passwords
 DEBUG = False
 # On SQLite there is one machine, and usually one process, which runs the worker as well.
 WORKER_THREAD = env.database["ENGINE"].endswith("sqlite3")
@@ -118,6 +125,10 @@ TEMPLATES = [
 ]
 
 AUTH_USER_MODEL = "accounts.User"
+# Sessions name the first one, however they began, so that they last when the second one goes.
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
+if OIDC_ISSUER:
+    AUTHENTICATION_BACKENDS += ["apps.accounts.openid.backend.OpenIdBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

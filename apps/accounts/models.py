@@ -22,6 +22,7 @@ from django.utils import timezone
 from django.utils.functional import cached_property
 
 from apps.accounts import factors as factors  # Django finds their models here
+from apps.accounts import identities as identities
 from apps.core.access import Permission, Principal
 from apps.core.errors import is_storage_full
 from apps.core.search import begins, uuid_begins

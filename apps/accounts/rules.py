@@ -9,6 +9,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -152,6 +153,26 @@ def check_email(email: str) -> None:
     """422 for an invalid e-mail address. It may be empty."""
     if email:
         _check("email", validate_email, email)
+
+
+def asks_password(user: User) -> bool:
+    """Whether pages ask the person for a password: not those who only sign in by OpenID Connect."""
+    if not settings.OIDC_ISSUER:
+        return True
+    return settings.LOCAL_PASSWORDS and user.has_usable_password()
+
+
+def check_has_password(user: User) -> None:
+    """403 for a person who only signs in by OpenID Connect."""
+    if not asks_password(user):
+        raise Forbidden("forbidden", f"You sign in by {settings.OIDC_NAME}, without a password.")
+
+
+def check_local_passwords() -> None:
+    """403 if people sign in by OpenID Connect alone."""
+    if not settings.LOCAL_PASSWORDS:
+        text = f"This site has no passwords of its own. Sign in by {settings.OIDC_NAME}."
+        raise Forbidden("forbidden", text)
 
 
 def check_password(password: str, user: User) -> None:

@@ -27,6 +27,12 @@ def note_wrong_code(user: User) -> None:
 
 
 @transaction.atomic
+def note_refused_answer() -> None:
+    """Write the entry of a refused answer of the OpenID provider. It proves no account."""
+    record_entry(AuditKind.SIGN_IN_REFUSED, person=None, data={"reason": "single_sign_on"})
+
+
+@transaction.atomic
 def note_refusal(username: str) -> None:
     """Write the entry of a refused attempt to sign in; one query for the account.
 

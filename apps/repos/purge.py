@@ -84,7 +84,8 @@ def purge_user(user: User) -> None:
     purge_repos(user.repos.all())
     remove_rows(Event.objects.filter(private_to=user.pk))
     own_rows = (user.tokens, user.sessions, user.memberships, user.pings, user.forks, user.ssh_keys)
-    for rows in (*own_rows, user.draft_reviews, user.recovery_codes, user.passkeys):
+    factors = (user.recovery_codes, user.passkeys, user.identities)
+    for rows in (*own_rows, user.draft_reviews, *factors):
         remove_rows(rows.all())
     Authenticator.objects.filter(user=user).delete()
     PingMail.objects.filter(user=user).delete()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.accounts.actions import create_token, delete_token, revoke_token, rotate_token
@@ -188,6 +189,59 @@ def remove_member(*, access: TeamAccess, member: Member) -> None:
     data = _member_data(member)
     Member.objects.filter(pk=member.pk).delete()
     record(Kind.MEMBER_REMOVED, actor=access.user, about=member, data=data)
+
+
+@transaction.atomic
+def set_members_by_group(*, user: User, roles: Mapping[str, Role]) -> list[str]:
+    """Give a person the memberships of their groups at the OpenID provider, by the slug of the
+    team, and take those that groups gave before.
+
+    Memberships that people gave stay as they are. An inactive team gets no member, but loses them.
+    Returns the slugs of the teams that keep the person as their last owner. Locks the teams, then
+    the person.
+    """
+    by_group = Q(members__user=user, members__is_by_group=True)
+    teams = Team.objects.filter(by_group | Q(slug__in=roles), deletion=None).distinct()
+    pks = [*teams.order_by("pk").values_list("pk", flat=True)]
+    rows = [*Team.objects.filter(pk__in=pks).order_by("pk")]
+    for team in rows:
+        lock(team)
+    lock(user)
+    if not user.is_active:
+        return []
+    kept, changes = list[str](), list[Change]()
+    for team in rows:
+        member = team.members.filter(user=user).first()
+        try:
+            changes += _member_by_group(team, user, member, roles.get(team.slug))
+        except Conflict:
+            kept.append(team.slug)
+    if changes:
+        record_all(changes)
+    return kept
+
+
+def _member_by_group(
+    team: Team, user: User, member: Member | None, role: Role | None
+) -> list[Change]:
+    """Set a membership by group; 409 `last_owner`."""
+    if member is None:
+        if role is None or not team.is_active:
+            return []
+        member = Member.objects.create(team=team, user=user, role=role, is_by_group=True)
+        pings = [(user, PingKind.ADDED)]
+        return [Change(Kind.MEMBER_ADDED, None, member, _member_data(member), pings)]
+    if not member.is_by_group or member.role == role or (role is not None and not team.is_active):
+        return []
+    rules.check_not_last_owner(member)
+    before = _member_data(member)
+    if role is None:
+        Member.objects.filter(pk=member.pk).delete()
+        return [Change(Kind.MEMBER_REMOVED, None, member, before)]
+    member.role = role
+    member.save(update_fields=["role"])
+    data = {**_member_data(member), "before": before["role"]}
+    return [Change(Kind.MEMBER_UPDATED, None, member, data)]
 
 
 @final_transaction

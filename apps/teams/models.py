@@ -146,6 +146,8 @@ class Member(models.Model):
     added_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
+    is_by_group = models.BooleanField(default=False, db_default=False)
+    """Whether a group at the OpenID provider gave the membership, which ends with the group."""
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

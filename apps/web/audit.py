@@ -30,6 +30,7 @@ REASONS = {
     "unknown_account": "there is no such account",
     "wrong_password": "wrong password",
     "wrong_code": "wrong second factor",
+    "single_sign_on": "single sign-on failed",
     "inactive_account": "the account is deactivated",
 }
 

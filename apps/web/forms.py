@@ -67,6 +67,8 @@ class PageForm(forms.Form):
     from there.
     """
     refusal_status = 422
+    needs_sign_in = False
+    """Whether the person has to sign in at their OpenID provider before they send it again."""
     id_format = "id_%s"
     """The format of the fields' ids; the forms of one page need different ids."""
 
@@ -231,6 +233,8 @@ class ConfirmedForm(PageForm):
         super().__init__(request, **initial)
         if not request.user.has_second_factor:
             del self.fields["code"]
+        if not rules.asks_password(request.user):
+            del self.fields["current"]
 
 
 class Account(EditForm):
@@ -269,6 +273,8 @@ class Account(EditForm):
         super().__init__(request, **initial)
         if not request.user.has_second_factor:
             del self.fields["code"]
+        if not rules.asks_password(request.user):
+            del self.fields["current"]
         if not settings.SENDS_MAIL:
             del self.fields["wants_mail"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.template.loader import render_to_string
 from django.urls import reverse
 
@@ -23,7 +24,12 @@ def send_reset(email: str) -> None:
     Returns at once, and takes as long for an unknown address: the time of sending must not reveal
     whether an account exists. For the same reason mail to unknown addresses counts.
     """
-    people = list(User.objects.filter(email_key=email.lower(), is_active=True))
+    holders = User.objects.filter(email_key=email.lower(), is_active=True)
+    if settings.OIDC_ISSUER:  # nor may an address give a password to who has been without one
+        holders = holders.exclude(
+            password__startswith=UNUSABLE_PASSWORD_PREFIX, identities__isnull=False
+        )
+    people = list(holders)
     if admits_mail(email):
         mail.SENDER.submit(_send_resets, people)
 

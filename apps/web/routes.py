@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings as site_settings
 from django.urls import URLPattern, path
 
 from apps.web import (
@@ -129,6 +130,10 @@ def webhook_routes(below: str, owner: str) -> list[URLPattern]:
     return [path(address, getattr(page, owner)) for address, page in pages.items()]
 
 
+if site_settings.OIDC_ISSUER:
+    from apps.web import openid
+
+    urlpatterns += openid.routes()
 urlpatterns += [
     *webhook_routes("site/webhooks", "of_site"),
     *webhook_routes("teams/<team_slug:team_slug>/~settings/webhooks", "of_team"),

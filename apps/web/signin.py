@@ -18,7 +18,12 @@ from apps.accounts import actions
 from apps.accounts.models import Invite, User
 from apps.accounts.principal import ANONYMOUS, Principal
 from apps.accounts.proofs import person_of_reset
-from apps.accounts.rules import check_may_join, check_password
+from apps.accounts.rules import (
+    check_has_password,
+    check_local_passwords,
+    check_may_join,
+    check_password,
+)
 from apps.accounts.second_factors import passkeys
 from apps.accounts.second_factors.actions import WRONG_CODE, use_code, use_passkey
 from apps.accounts.second_factors.passkeys import REFUSED
@@ -57,6 +62,8 @@ WRONG = "Wrong username or password."
 PENDING = "pending_sign_in"
 """Key of a session in which a password was given, and a second factor is missing."""
 PENDING_SECONDS = 600
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+"""The backend that finds the people of all sessions."""
 KNOWN_BROWSER = "known"
 KNOWN_SALT = "guildhall.known"
 KNOWN_SECONDS = 365 * 86400
@@ -69,6 +76,7 @@ def signin(request: PageRequest) -> HttpResponse:
     form = SignIn(request)
     if form.is_valid():
         with form.refusals():
+            check_local_passwords()
             # Others can use up the attempts of an account from any number of addresses, so each
             # browser in which its person has signed in before has attempts of its own.
             username = form.cleaned_data["username"]
@@ -93,7 +101,8 @@ def signup(request: PageRequest) -> HttpResponse:
     form, invite = SignUp(request), None
     if request.method == "POST" and not request.user.is_authenticated:
         with form.refusals():
-            invite = find_invite(request)
+            check_local_passwords()
+            invite = find_invite(parameter(request, "invite"))
             if form.is_valid():
                 values = {**form.cleaned_data}
                 del values["again"]
@@ -102,15 +111,14 @@ def signup(request: PageRequest) -> HttpResponse:
                 messages.success(request, send_confirmation(user, values["email"]))
                 return remember_browser(request, redirect_to("home"), user)
     else:
-        invite = find_invite(request)
+        invite = find_invite(parameter(request, "invite"))
         check_may_join(SiteSettings.load(), invite, invite.email if invite else "")
     link = parameter(request, "invite")
     return keep_secret(form.render_page(request, "signup", invite=invite, link=link))
 
 
-def find_invite(request: PageRequest) -> Invite | None:
+def find_invite(text: str) -> Invite | None:
     """The invite of `?invite=`, in the link or in the form; None without one. 404."""
-    text = parameter(request, "invite")
     if not text:
         return None
     try:
@@ -133,7 +141,8 @@ def start_session(request: PageRequest, user: User) -> bool:
             return False
         if current.has_second_factor and not user.has_second_factor:
             return False
-        login(request, user)
+        # Whichever backend has found the person: sessions last longer than its setting.
+        login(request, user, backend=BACKEND)
         prolong(request, user)
         note_sign_in(user)
     return True
@@ -233,6 +242,7 @@ def admin_signin(request: PageRequest) -> HttpResponse:
 @page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
 def password(request: PageRequest) -> HttpResponse:
     """Change the password. It ends all other sessions: each has a hash of the old password."""
+    check_has_password(request.user)
     form = ChangePassword(request)
     if form.is_valid():
         with form.refusals():  # first, so that a weak password uses no code up
@@ -248,6 +258,7 @@ def password(request: PageRequest) -> HttpResponse:
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
 def reset(request: PageRequest) -> HttpResponse:
     """Send a link to reset the password. The response is the same if no account has the address."""
+    check_local_passwords()
     form = PasswordReset(request)
     if form.is_valid():
         send_reset(form.cleaned_data["email"])
@@ -267,6 +278,7 @@ def new_password(request: PageRequest) -> HttpResponse:
 
     The secret is in the query and in the form, never in the path: paths are logged.
     """
+    check_local_passwords()
     proof = parameter(request, "token")
     user, form = person_of_reset(proof), NewPassword(request)
     if form.is_valid() and set_password(form, Principal(user)):

@@ -17,6 +17,8 @@ from django_otp.oath import TOTP
 
 from apps.accounts import actions as accounts
 from apps.accounts.models import User
+from apps.accounts.openid import actions as openid
+from apps.accounts.openid.tokens import Claims
 from apps.accounts.principal import ANONYMOUS
 from apps.accounts.proofs import address_proof
 from apps.accounts.second_factors import actions as second_factors
@@ -29,7 +31,7 @@ from apps.repos.models import Repo
 from apps.site import actions as site
 from apps.ssh import actions as ssh
 from apps.teams import actions as teams
-from apps.teams.models import Member
+from apps.teams.models import Member, Role
 from apps.webhooks import actions as webhooks
 from apps.webhooks.models import Webhook
 from config.offboarding import actions as offboarding
@@ -37,7 +39,8 @@ from tests.principals import principal_of, team_access_of
 from tests.test_permissions_of_actions import ACTIONS
 
 pytestmark = pytest.mark.once
-MODULES = (accounts, second_factors, teams, repos, site, ssh, webhooks, offboarding, forgetting)
+MODULES = [accounts, second_factors, openid, teams, repos, site, ssh, webhooks, offboarding]
+MODULES += [forgetting]
 NO_ENTRY = {
     "warn_of_expiry": "a reminder by the worker",
     "create_fork": "the copy is made later",
@@ -47,10 +50,13 @@ NO_ENTRY = {
     "use_passkey": "it signs in, which is an entry",
     "add_passkey": "it has one, which tests/web/test_passkeys.py tries",
     "remove_passkey": "it has one, which tests/web/test_passkeys.py tries",
+    "note_use": "it signs in, which is an entry",
     "ping_webhook": "an attempt changes no setting",
     "redeliver": "an attempt changes no setting",
 }
 """Actions of `MODULES` without an entry."""
+CLAIMS = Claims("https://sso.example.org", "0001", "zoe", "Zoe", "", frozenset(), 0.0)
+"""Those of a person at an OpenID provider."""
 BY_SET_ACCOUNT = {"deactivate_user", "reactivate_user"}
 """Called by `set_account` alone, apart from off-boarding."""
 
@@ -94,6 +100,27 @@ class World:
     def reset_second_factor(self) -> None:
         self.turn_on()
         call_command("reset_second_factor", "alice")
+
+    def join(self) -> None:
+        invite = accounts.create_invite(principal=self.staff, expires_at=self.soon)
+        openid.join(principal=ANONYMOUS, claims=CLAIMS, invite=invite)
+
+    def link_identity(self) -> None:
+        openid.link_identity(principal=principal_of(self.alice), claims=CLAIMS)
+
+    def unlink_identity(self) -> None:
+        self.link_identity()
+        self.alice.set_password("another horse battery")
+        self.alice.save()
+        identity = self.alice.identities.get()
+        openid.unlink_identity(principal=principal_of(self.alice), identity=identity)
+
+    def set_staff_by_group(self) -> None:
+        self.link_identity()
+        openid.set_staff_by_group(user=self.alice, issuer=CLAIMS.issuer, is_staff=True)
+
+    def set_members_by_group(self) -> None:
+        teams.set_members_by_group(user=self.sam, roles={"acme": Role.VIEWER})
 
     def confirm_email(self) -> None:
         proof = address_proof(self.alice, "a@example.org")
@@ -156,6 +183,11 @@ OTHERS: dict[str, tuple[Callable[[World], None], str]] = {
     "turn_on": (World.turn_on, "user-updated"),
     "restore": (World.restore, "team-restored"),
     "revoke_bot_token": (World.revoke_bot_token, "token-revoked"),
+    "join": (World.join, "invite-accepted"),
+    "link_identity": (World.link_identity, "user-updated"),
+    "unlink_identity": (World.unlink_identity, "user-updated"),
+    "set_staff_by_group": (World.set_staff_by_group, "user-updated"),
+    "set_members_by_group": (World.set_members_by_group, "member-added"),
     "sign_up": (World.sign_up, "invite-accepted"),
 }
 """Actions that the API does not call, and the kind of their last entry."""

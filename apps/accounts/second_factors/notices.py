@@ -1,4 +1,4 @@
-"""E-mails to a person about changes of their second factor. They do not depend on `wants_mail`, nor
+"""E-mails to a person about changes of how they sign in. They do not depend on `wants_mail`, nor
 on the limit of mail to one address, which others could use up first.
 """
 
@@ -22,6 +22,8 @@ class Notice:
     NEW_CODES = "new recovery codes were created; the old ones no longer work"
     PASSKEY_ADDED = "a passkey was added"
     PASSKEY_REMOVED = "a passkey was removed"
+    IDENTITY_LINKED = "an account for single sign-on was linked, which now signs in to it"
+    IDENTITY_UNLINKED = "an account for single sign-on was unlinked"
 
 
 def notify(user: User, notice: str) -> None:
