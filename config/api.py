@@ -15,6 +15,12 @@ from apps.accounts.views import (
     TokenViewSet,
     UserViewSet,
 )
+from apps.audit.views import (
+    AuditExportOfTeamViewSet,
+    AuditExportViewSet,
+    AuditOfTeamViewSet,
+    AuditViewSet,
+)
 from apps.browse.views import (
     ArchiveViewSet,
     BlameViewSet,
@@ -184,6 +190,10 @@ route("webhooks", WebhookOfSiteViewSet)
 route(deliveries, DeliveryOfSiteViewSet)
 route("teams/<team_slug:team_slug>/webhooks", WebhookOfTeamViewSet)
 route(f"teams/<team_slug:team_slug>/{deliveries}", DeliveryOfTeamViewSet)
+route("audit", AuditViewSet)
+route_singleton("audit/export", AuditExportViewSet)
+route("teams/<team_slug:team_slug>/audit", AuditOfTeamViewSet)
+route_singleton("teams/<team_slug:team_slug>/audit/export", AuditExportOfTeamViewSet)
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     repo = f"{owner}/repos/<repo_slug:repo_slug>"
     route_singleton(f"{owner}/check-repo-slug", CheckRepoSlugViewSet)

@@ -19,6 +19,7 @@ import dj_database_url
 
 Value = TypeVar("Value")
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+LOCAL_NAMES = {"localhost", "127.0.0.1", "::1"}
 USUAL_PORTS = {"http": 80, "https": 443}
 ORIGIN = re.compile(r"https?://([0-9a-z.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 SMTP = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
@@ -37,6 +38,21 @@ class Mail:
     password: str = field(default="", repr=False)
     starts_tls: bool = False
     inside_tls: bool = False
+
+
+@dataclass(frozen=True)
+class OpenId:
+    """The OpenID provider, and the meaning of its groups. Without an issuer there is none."""
+
+    issuer: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    name: str
+    signups_all: bool
+    groups_claim: str
+    staff_group: str
+    team_groups: dict[str, tuple[tuple[str, str], ...]]
+    """Group -> slugs of teams, each with a role."""
 
 
 class Address(NamedTuple):
@@ -77,9 +93,8 @@ class Environment:
         self.owner_mib = reader.get("OWNER_MIB", "204800", disk)
         self.email = reader.get("EMAIL_URL", "", _email)
         self.email_from = reader.get("EMAIL_FROM", _default_sender(self.base_url), _sender)
-        allow_http = reader.get("WEBHOOK_ALLOW_HTTP", "false", _one_of("false", "true"))
-        self.webhook_allow_http = allow_http == "true"
-        self.webhook_allowed_nets = reader.get("WEBHOOK_ALLOWED_NETS", "", _nets)
+        self._read_webhooks(reader)
+        self._read_sign_in(reader)
         self._read_monitoring(reader)
         reader.exit_if_invalid()
         self.holds_database = _is_below(self.data_dir, self.database)
@@ -95,10 +110,38 @@ class Environment:
         self.ssh_address = reader.get("SSH_ADDRESS", "", _address)
         self.ssh_url = reader.get("SSH_URL", "", _ssh_url)
 
+    def _read_webhooks(self, reader: _Reader) -> None:
+        allow_http = reader.get("WEBHOOK_ALLOW_HTTP", "false", _one_of("false", "true"))
+        self.webhook_allow_http = allow_http == "true"
+        self.webhook_allowed_nets = reader.get("WEBHOOK_ALLOWED_NETS", "", _nets)
+
+    def _read_sign_in(self, reader: _Reader) -> None:
+        signups = reader.get("OIDC_SIGNUPS", "site", _one_of("site", "all"))
+        self.oidc = OpenId(
+            issuer=reader.get("OIDC_ISSUER", "", _issuer),
+            client_id=reader.get("OIDC_CLIENT_ID", "", str),
+            client_secret=reader.get("OIDC_CLIENT_SECRET", "", str),
+            name=reader.get("OIDC_NAME", "single sign-on", str),
+            signups_all=signups == "all",
+            groups_claim=reader.get("OIDC_GROUPS_CLAIM", "groups", str),
+            staff_group=reader.get("OIDC_STAFF_GROUP", "", str),
+            team_groups=reader.get("OIDC_TEAM_GROUPS", "", _team_groups),
+        )
+        passwords = reader.get("LOCAL_PASSWORDS", "on", _one_of("on", "off"))
+        self.local_passwords = passwords == "on"
+        if self.oidc.issuer and not (self.oidc.client_id and self.oidc.client_secret):
+            text = "OIDC_CLIENT_ID: is needed with OIDC_ISSUER, and so is OIDC_CLIENT_SECRET."
+            reader.problems.append(text)
+        if not self.oidc.issuer and not self.local_passwords:
+            text = "LOCAL_PASSWORDS: off needs OIDC_ISSUER, or nobody could sign in."
+            reader.problems.append(text)
+
     def _read_monitoring(self, reader: _Reader) -> None:
         self.log_format = reader.get("LOG_FORMAT", "text", _one_of("text", "json"))
         access_log = reader.get("ACCESS_LOG", "false", _one_of("false", "true"))
         self.access_log = access_log == "true"
+        days = _integer("the days for which the audit log is kept, or 0 for none", 0, 36_500)
+        self.audit_days = reader.get("AUDIT_DAYS", "400", days)
         self.metrics_address = reader.get("METRICS_ADDRESS", "", _address)
         self.sentry_dsn = reader.get("SENTRY_DSN", "", _sentry_dsn)
         self.sends_spans = reader.get("OTEL_EXPORTER_OTLP_ENDPOINT", "", _sends_spans)
@@ -228,6 +271,29 @@ def _integer(meaning: str, least: int, most: int) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def _issuer(text: str) -> str:
+    """An issuer exactly as its provider spells it, with or without a slash at its end."""
+    parts = _parts(text)
+    is_local = parts.scheme == "http" and parts.hostname in LOCAL_NAMES
+    is_web = (parts.scheme == "https" or is_local) and parts.hostname and text.isascii()
+    if text and (not is_web or parts.username or parts.query or parts.fragment):
+        raise ValueError('must be like "https://sso.example.org/realms/main".')
+    return text
+
+
+def _team_groups(text: str) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Groups with the teams and roles that they give, as pairs of slug and role."""
+    groups: dict[str, tuple[tuple[str, str], ...]] = {}
+    for entry in filter(None, (entry.strip() for entry in text.split(","))):
+        match = re.fullmatch(r"(.+)=([a-z0-9._-]+):(owner|admin|member|viewer)", entry)
+        if match is None:
+            example = "developers=acme:member,leads=acme:owner"
+            raise ValueError(f'must be groups with a team and a role, such as "{example}".')
+        group, slug, role = match.groups()
+        groups[group] = (*groups.get(group, ()), (slug, role))
+    return groups
 
 
 def _one_of(*words: str) -> Callable[[str], str]:

@@ -46,11 +46,19 @@ EMAIL_USE_TLS, EMAIL_USE_SSL = env.email.starts_tls, env.email.inside_tls
 EMAIL_TIMEOUT = 20
 WEBHOOK_ALLOW_HTTP = env.webhook_allow_http
 WEBHOOK_ALLOWED_NETS = env.webhook_allowed_nets
+AUDIT_DAYS = env.audit_days
 METRICS_ADDRESS = env.metrics_address
 GRACEFUL_TIMEOUT = env.graceful_timeout
 SSH_ADDRESS, SSH_URL = env.ssh_address, env.ssh_url
 SENTRY_DSN = env.sentry_dsn
 SENDS_SPANS = env.sends_spans
+# Sign-in by OpenID Connect (docs/single-sign-on.md). Without an issuer, none of it is loaded.
+OIDC_ISSUER, OIDC_NAME = env.oidc.issuer, env.oidc.name
+OIDC_CLIENT_ID, OIDC_CLIENT_SECRET = env.oidc.client_id, env.oidc.client_secret
+OIDC_GROUPS_CLAIM, OIDC_STAFF_GROUP = env.oidc.groups_claim, env.oidc.staff_group
+OIDC_SIGNUPS_ALL = env.oidc.signups_all
+OIDC_TEAM_GROUPS = env.oidc.team_groups
+LOCAL_PASSWORDS = env.local_passwords
 DEBUG = False
 # On SQLite there is one machine, and usually one process, which runs the worker as well.
 WORKER_THREAD = env.database["ENGINE"].endswith("sqlite3")
@@ -117,6 +125,10 @@ TEMPLATES = [
 ]
 
 AUTH_USER_MODEL = "accounts.User"
+# Sessions name the first one, however they began, so that they last when the second one goes.
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
+if OIDC_ISSUER:
+    AUTHENTICATION_BACKENDS += ["apps.accounts.openid.backend.OpenIdBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -224,6 +236,7 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.accounts.jobs.delete_expired_sessions", "every": 24 * 3600.0},
     {"function": "apps.accounts.jobs.warn_of_expiring_tokens", "every": 3600.0},
     {"function": "apps.webhooks.jobs.prune_deliveries", "every": 600.0},
+    {"function": "apps.events.jobs.prune_audit", "every": 3600.0},
     {"function": "apps.repos.jobs.make_next_fork"},
     {"function": "apps.repos.commits.find_next_commits"},
     {"function": "apps.repos.jobs.tidy_next_repo"},

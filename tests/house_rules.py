@@ -63,6 +63,8 @@ NOT_ATOMIC = {
 
 FACTS = {
     "apps/accounts/actions.py:warn_of_expiry": "time has passed, and nobody has asked for it",
+    "apps/accounts/openid/actions.py:set_staff_by_group": "the OpenID provider says so",
+    "apps/teams/actions.py:set_members_by_group": "the OpenID provider says so",
     "apps/repos/actions.py:complete_fork": "a worker copies, and asks for the creator anew",
     "apps/repos/actions.py:fail_fork": "it fails also when its creator may nothing any more",
     "apps/repos/actions.py:import_repo": "who runs the site needs no account for it",

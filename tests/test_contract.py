@@ -31,7 +31,7 @@ BRANCH = (
 )
 RECORDS = {
     "API token": "name expires_at:string|null username:string|null",
-    "Team": "name slug is_active:boolean",
+    "Team": "name slug is_active:boolean second_factor_required:boolean",
     "Team member": "username role",
     "Bot": "uuid username display_name role is_active:boolean created_at "
     "created_by_username:string|null web_url",
@@ -96,6 +96,9 @@ RECORDS = {
     "Single branch": f"{BRANCH} ahead_by:integer|null behind_by:integer|null protections:array",
     "Tag": "name sha:string|null tag_sha:string|null message:string|null tagger:object|null "
     "commit:object|null",
+    "Audit entry": "id:integer kind actor_user_uuid:string|null actor_user_username:string|null "
+    "actor_user_is_bot:boolean|null token_uuid:string|null token_name address program "
+    "repo_path:string|null team_slug:string|null target:object data:object created_at",
     "Event": "id:integer kind actor_user_uuid:string|null actor_user_username:string|null "
     "scopes:array summary:object created_at",
 }

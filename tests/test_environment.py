@@ -76,9 +76,22 @@ WRONG = {
         "s3://bucket?endpoint_url=s3.example.org",
         "s3://bucket/prefix#part",
     ],
+    "AUDIT_DAYS": ["-1", "a year"],
     "UPLOAD_MIB_PER_DAY": ["0", "1 GiB"],
     "REPO_MIB": ["0"],
     "OWNER_MIB": ["20 GiB"],
+    "OIDC_ISSUER": [
+        "sso.example.org",
+        "http://sso.example.org",
+        "https://",
+        "https://me@sso.example.org",
+        "https://sso.example.org/?realm=main",
+        "https://sso.example.org/#main",
+        "https://[::1",
+    ],
+    "OIDC_TEAM_GROUPS": ["developers", "developers=acme", "developers=acme:boss", "=acme:owner"],
+    "OIDC_SIGNUPS": ["yes"],
+    "LOCAL_PASSWORDS": ["false", "off"],
     "LOG_FORMAT": ["xml", "JSON"],
     "ACCESS_LOG": ["yes", "1"],
     "WEBHOOK_ALLOW_HTTP": ["yes"],
@@ -295,3 +308,26 @@ def test_mail_is_printed_unless_told_otherwise_and_its_password_is_not_shown(rea
     with pytest.raises(SystemExit) as stop:
         read(EMAIL_URL="imap://me:secret@mail.example.org")
     assert "secret" not in str(stop.value)
+
+
+SIGN_IN = {"OIDC_ISSUER": "https://sso.example.org/", "OIDC_CLIENT_ID": "a"}
+
+
+def test_single_sign_on_needs_an_issuer_with_a_client(read):
+    with pytest.raises(SystemExit, match="OIDC_CLIENT_ID: "):
+        read(**SIGN_IN)
+    env = read(**SIGN_IN, OIDC_CLIENT_SECRET="b", LOCAL_PASSWORDS="off")
+    assert (env.oidc.issuer, env.local_passwords) == ("https://sso.example.org/", False)
+    assert env.oidc.groups_claim == "groups" and not env.oidc.signups_all
+    local = read(OIDC_ISSUER="http://[::1]:8080", OIDC_CLIENT_ID="a", OIDC_CLIENT_SECRET="b")
+    assert local.oidc.issuer == "http://[::1]:8080"
+    off = read()
+    assert (off.oidc.issuer, off.local_passwords, off.oidc.team_groups) == ("", True, {})
+
+
+def test_groups_give_several_teams(read):
+    text = "/devs=acme:member, /devs=labs:viewer,cn=leads a=acme:owner,"
+    assert read(OIDC_TEAM_GROUPS=text).oidc.team_groups == {
+        "/devs": (("acme", "member"), ("labs", "viewer")),
+        "cn=leads a": (("acme", "owner"),),
+    }

@@ -21,6 +21,7 @@ from django.utils import timezone
 from apps.accounts.actions import create_token
 from apps.accounts.models import Invite, User
 from apps.browse.cache import pack
+from apps.events.audit import AuditEntry
 from apps.git import run
 from apps.git.diff import FileChange
 from apps.git.log import EPOCH, Commit, Signature
@@ -167,6 +168,13 @@ class Many:
     def tokens(self) -> None:
         for _ in self.people:
             create_token(principal=principal_of(self.bob), owner=self.bob, name="one of many")
+
+    def entries(self) -> None:
+        """Entries of the audit log, each by another user, about the team and its repository."""
+        for person in self.people:
+            values: Any = {"team_id": self.sample.acme.pk, "repo_id": self.repo.pk, "data": {}}
+            values |= {"target": {"kind": "team"}, "created_at": timezone.now()}
+            AuditEntry.objects.create(kind="team-updated", actor=person, **values)
 
     def bots(self) -> None:
         for person in self.people:
@@ -344,6 +352,8 @@ LISTS: dict[str, Callable[[Many], Any]] = {
     "/teams/{team_slug}/members": Many.members,
     "/teams/{team_slug}/bots": Many.bots,
     "/teams/{team_slug}/bots/{username}/api-tokens": Many.tokens_of_bot,
+    "/audit": Many.entries,
+    "/teams/{team_slug}/audit": Many.entries,
     "/webhooks": Many.webhooks,
     "/webhooks/{webhook_uuid}/deliveries": Many.deliveries,
     "/teams/{team_slug}/webhooks": Many.webhooks,
@@ -381,7 +391,7 @@ REPO = "/teams/{team_slug}/repos/{repo_slug}"
 BY_GIT = {f"{REPO}{end}" for end in ("/commits", "/tree", "/tree/{path}")}
 """Lists from git; tests/browse/ tries these."""
 FOR_STAFF = {"/rate-limits", "/signup-invites"}
-FOR_STAFF |= {path for path in LISTS if "/webhooks" in path or path.endswith("/keys")}
+FOR_STAFF |= {path for path in LISTS if "/webhooks" in path or path.endswith(("/audit", "/keys"))}
 
 
 def commit_of(repo: Repo) -> str:

@@ -29,6 +29,7 @@ from apps.accounts.models import (
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import proven_address
 from apps.accounts.rules import check_confirmed, check_outlived
+from apps.accounts.sessions import end_all_sessions
 from apps.core.access import Permission
 from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid, NotFound
@@ -182,7 +183,7 @@ def change_password(*, principal: Principal, user: User, password: str) -> None:
             raise Conflict("invalid_transition", "The account has been changed in the meantime.")
         changes = ChangeReport(user, *PUBLIC)
         user.password = hashed
-        user.save(update_fields=["password", *_end_proofs(user), *_end_sessions(user)])
+        user.save(update_fields=["password", *_end_proofs(user), *end_all_sessions(user)])
         record(Kind.USER_UPDATED, actor=principal.user, about=user, data=changes.data(["password"]))
 
 
@@ -203,7 +204,7 @@ def deactivate_user(*, principal: Principal | None, user: User) -> None:
     if not user.is_active:
         return
     user.is_active = False
-    user.save(update_fields=["is_active", *_end_sessions(user), *_end_proofs(user)])
+    user.save(update_fields=["is_active", *end_all_sessions(user), *_end_proofs(user)])
     record(Kind.USER_DEACTIVATED, actor=actor, about=user)
 
 
@@ -263,7 +264,7 @@ def delete_user(*, principal: Principal, user: User, confirm: str) -> Deletion:
     user.tokens.filter(revoked_at=None).update(revoked_at=now)
     user.invites.filter(accepted_at=None, deleted_at=None).update(deleted_at=now)
     user.deletion, user.is_active = deletion, False
-    ended = [*_end_sessions(user), *_end_proofs(user)]
+    ended = [*end_all_sessions(user), *_end_proofs(user)]
     user.save(update_fields=["deletion", "is_active", *ended])
     about, data = Deleted(user, user.event_keys()), deletion.event_data()
     record(Kind.USER_DELETED, actor=actor, about=about, data=data)
@@ -339,19 +340,8 @@ def end_sessions(*, principal: Principal, user: User) -> None:
     principal.check_permission(Permission.ADMIN)
     lock(user)
     changes = ChangeReport(user, *PUBLIC)
-    user.save(update_fields=_end_sessions(user))
+    user.save(update_fields=end_all_sessions(user))
     record(Kind.USER_UPDATED, actor=principal.user, about=user, data=changes.data(["sessions"]))
-
-
-def _end_sessions(user: User) -> list[str]:
-    """End all sessions of the person; return the fields that the caller saves.
-
-    The caller has locked the person. Sessions without a row end too, by `deactivations`.
-    """
-    Session.objects.filter(browser__user=user).delete()
-    wake.notify_on_commit(user.pk)
-    user.deactivations += 1
-    return ["deactivations"]
 
 
 def _new(username: str, email: str, password: str | None) -> User:
@@ -412,7 +402,8 @@ def create_token(
         expires_at=min((end for end in ends if end), default=None),
     )
     token.repos.add(*repos)
-    record(Kind.TOKEN_CREATED, actor=actor, about=token, data={"name": name})
+    audit = {"permission": permission, "expires_at": token.expires_at, "repo_paths": repo_paths}
+    record(Kind.TOKEN_CREATED, actor=actor, about=token, data={"name": name}, audit=audit)
     return token, text
 
 
@@ -559,11 +550,13 @@ def update_invite(
     if invite.accepted_at is not None:
         raise rules.already_accepted()
     rules.check_email(email or "")
+    report = ChangeReport(invite, "expires_at")
     changed = set_changed(invite, given(email=email, expires_at=expires_at))
     if not changed:
         return
     invite.save()
-    record(Kind.INVITE_UPDATED, actor=principal.user, about=invite, data={"changed": changed})
+    data, audit = {"changed": changed}, report.data(changed)
+    record(Kind.INVITE_UPDATED, actor=principal.user, about=invite, data=data, audit=audit)
 
 
 @transaction.atomic

@@ -26,6 +26,7 @@ from apps.accounts.models import (
 )
 from apps.accounts.principal import Principal
 from apps.accounts.rules import TokenStatus, named_user, token_status
+from apps.accounts.second_factors.actions import reset_second_factor
 from apps.accounts.serializers import CreateInvite, CreateToken, UpdateInvite
 from apps.core.access import Permission
 from apps.core.admin import (
@@ -88,7 +89,7 @@ class UserAdmin(StaffAdmin):
     changes = ("display_name", "email", "is_staff")
     layout = (
         (None, {"fields": ("username", "display_name", "email", "is_staff")}),
-        ("Account", {"fields": ("account", "bot_of", "uuid")}),
+        ("Account", {"fields": ("account", "second_factor", "bot_of", "uuid")}),
         ("Times", {"fields": ("joined", "last_login", "last_seen_at")}),
         ("Leaving", {"fields": ("offboarding",)}),
         ("API tokens", {"fields": ("tokens",)}),
@@ -118,6 +119,16 @@ class UserAdmin(StaffAdmin):
             "The person is signed out of every browser at once. Tokens are kept.",
             "{} is signed out everywhere.",
             lambda row: row.is_active,
+        ),
+        RowAction(
+            "second-factor",
+            "Reset second factor",
+            lambda principal, row: reset_second_factor(principal=principal, user=row),
+            "For a person who has lost it: check first that it is them. Authenticator app, "
+            "recovery codes and passkeys are removed, the person is signed out of every browser "
+            "and gets an e-mail. The password alone then signs in.",
+            "The second factor of {} is reset.",
+            lambda row: row.has_second_factor,
         ),
         RowAction(
             "remove",
@@ -150,6 +161,9 @@ class UserAdmin(StaffAdmin):
 
     def role(self, row: User) -> str:
         return badge("staff") if row.is_staff else badge("bot") if row.is_bot else ""
+
+    def second_factor(self, row: User) -> str:
+        return "on" if row.has_second_factor else "off"
 
     @admin.display(description="bot of")
     def bot_of(self, row: User) -> str:

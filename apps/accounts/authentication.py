@@ -25,7 +25,7 @@ from apps.accounts.principal import ANONYMOUS, Principal, inactive_user
 from apps.core.access import Level, Permission
 from apps.core.errors import Unauthenticated
 from apps.core.middleware import Next
-from apps.core.request_ids import note_person
+from apps.core.request_ids import UsedToken, note_person
 from apps.core.requests import SiteRequest
 from apps.core.statements import Parameter, Statement
 
@@ -213,7 +213,7 @@ def principal_of(text: str, username: str = "") -> Principal:
     if not token.user.is_active:
         raise inactive_user()
     token.touch()
-    note_person(token.user.username)
+    note_person(token.user.username, UsedToken(token.uuid, token.name))
     permission = Permission(token.permission)
     return Principal(token.user, SentToken(token, sent), permission, token.repo_ids)
 

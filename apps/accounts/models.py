@@ -19,7 +19,10 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
+from django.utils.functional import cached_property
 
+from apps.accounts import factors as factors  # Django finds their models here
+from apps.accounts import identities as identities
 from apps.core.access import Permission, Principal
 from apps.core.errors import is_storage_full
 from apps.core.search import begins, uuid_begins
@@ -187,6 +190,8 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     is_staff = models.BooleanField(default=False)
     is_bot = models.BooleanField(default=False, db_default=False, editable=False)
     """Whether it is the service account of a team: its only membership (docs/bots.md)."""
+    has_second_factor = models.BooleanField(default=False, db_default=False, editable=False)
+    """Whether it has an authenticator app. Then all of its sessions have used a second factor."""
     credentials_version = models.PositiveBigIntegerField(default=0, editable=False)
     """Increases with each change of address, password or `is_active`. This ends all signed links
     that were mailed before; see proofs.py.
@@ -267,6 +272,17 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     @property
     def path(self) -> str:
         return f"users/{self.username}"
+
+    @cached_property
+    def bot_team_id(self) -> int | None:
+        """The id of the team of a bot; one query. None for a person."""
+        if not self.is_bot:
+            return None
+        pk: int | None = self.memberships.values_list("team", flat=True).first()
+        return pk
+
+    def event_keys(self) -> Keys:
+        return Keys(site=True, person=self.pk, audit_team=self.bot_team_id)
 
     def event_target(self) -> Target:
         name = f"/users/{self.username}"
@@ -407,7 +423,8 @@ class ApiToken(models.Model):
                 raise
 
     def event_keys(self) -> Keys:
-        return Keys(private_to=self.user_id)
+        team = self.user.bot_team_id
+        return Keys(private_to=self.user_id, person=self.user_id, audit_team=team)
 
     def event_target(self) -> Target:
         return Target("token", {"uuid": str(self.uuid)}, api=f"/api-tokens/{self.uuid}")
@@ -509,7 +526,8 @@ class Invite(SiteEvents, models.Model):
         return f"{base}/signup?invite={self.uuid}"
 
     def event_target(self) -> Target:
-        return Target("invite", {"uuid": str(self.uuid)}, api=f"/signup-invites/{self.uuid}")
+        api, ident = f"/signup-invites/{self.uuid}", {"uuid": str(self.uuid)}
+        return Target("invite", ident, api=api, audit_ident={"id": self.pk})
 
 
 BROWSERS = {

@@ -78,6 +78,14 @@ class Principal:
         return is_full and self.is_signed_in and self.is_of_staff
 
     @property
+    def lacks_second_factor(self) -> bool:
+        """Whether memberships of teams that require a second factor do not count: those of people
+        who have none, whatever their credential. Bots sign in nowhere, and staff is above teams.
+        """
+        person = self.person
+        return not (person is None or person.has_second_factor or person.is_bot or person.is_staff)
+
+    @property
     def expires_at(self) -> dt.datetime | None:
         return self.credential.expires_at if self.credential else None
 
@@ -152,15 +160,20 @@ def statement_for(principal: Principal, rows: Rows) -> Statement:
     """
     is_staff = principal.user.is_staff if principal.is_signed_in else None
     statement = _statement.__wrapped__ if principal.is_limited else _statement
-    return statement(rows, is_staff, principal.permission, principal.repo_ids)
+    lacks_factor = principal.lacks_second_factor
+    return statement(rows, is_staff, lacks_factor, principal.permission, principal.repo_ids)
 
 
 @cache
 def _statement(
-    rows: Rows, is_staff: bool | None, permission: Permission, repo_ids: frozenset[int] | None
+    rows: Rows,
+    is_staff: bool | None,
+    lacks_factor: bool,
+    permission: Permission,
+    repo_ids: frozenset[int] | None,
 ) -> Statement:
-    pk: Any = Parameter("person")
-    person = None if is_staff is None else User(pk=pk, is_staff=is_staff)
+    values: dict[str, Any] = {"pk": Parameter("person"), "has_second_factor": not lacks_factor}
+    person = None if is_staff is None else User(is_staff=is_staff, **values)
     return Statement(lambda: rows(Principal(person, None, permission, repo_ids)))
 
 

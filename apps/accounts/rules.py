@@ -9,6 +9,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -116,7 +117,12 @@ def check_manages_tokens(principal: Principal, owner: User) -> None:
     """People manage their own tokens, owners of a team those of its bots, and staff all; else 403
     `staff_required`, 403 `person_required` for a bot.
     """
-    own = {"team__members__user": principal.user, "team__members__role": "owner"}
+    own: dict[str, Any] = {
+        "team__members__user": principal.user,
+        "team__members__role": "owner",
+    }
+    if principal.lacks_second_factor:
+        own["team__second_factor_required"] = False
     if owner.is_bot and owner.memberships.filter(team__deletion=None, **own).exists():
         return
     principal.check_self_or_staff(owner.pk, "tokens")
@@ -147,6 +153,26 @@ def check_email(email: str) -> None:
     """422 for an invalid e-mail address. It may be empty."""
     if email:
         _check("email", validate_email, email)
+
+
+def asks_password(user: User) -> bool:
+    """Whether pages ask the person for a password: not those who only sign in by OpenID Connect."""
+    if not settings.OIDC_ISSUER:
+        return True
+    return settings.LOCAL_PASSWORDS and user.has_usable_password()
+
+
+def check_has_password(user: User) -> None:
+    """403 for a person who only signs in by OpenID Connect."""
+    if not asks_password(user):
+        raise Forbidden("forbidden", f"You sign in by {settings.OIDC_NAME}, without a password.")
+
+
+def check_local_passwords() -> None:
+    """403 if people sign in by OpenID Connect alone."""
+    if not settings.LOCAL_PASSWORDS:
+        text = f"This site has no passwords of its own. Sign in by {settings.OIDC_NAME}."
+        raise Forbidden("forbidden", text)
 
 
 def check_password(password: str, user: User) -> None:

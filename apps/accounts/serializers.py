@@ -170,12 +170,13 @@ class UserRecord(RecordSerializer):
     is_bot = serializers.BooleanField()
     created_at = TimestampField()
     last_seen_at = TimestampField(required=False, allow_null=True)
+    has_second_factor = serializers.BooleanField(required=False)
     web_url = serializers.CharField()
 
 
 def user_record(user: User, viewer: Principal, base: str) -> dict[str, Any]:
-    """The record of a person. Only they and staff see the e-mail address and `last_seen_at`; staff
-    only with a token that has its powers.
+    """The record of a person. Only they and staff see the e-mail address, `last_seen_at` and
+    `has_second_factor`; staff only with a token that has its powers.
     """
     record = {
         "uuid": user.uuid,
@@ -190,6 +191,7 @@ def user_record(user: User, viewer: Principal, base: str) -> dict[str, Any]:
     if viewer.is_staff or viewer.person_id == user.pk:
         record["email"] = user.email
         record["last_seen_at"] = user.last_seen_at or user.last_login
+        record["has_second_factor"] = user.has_second_factor
     return record
 
 

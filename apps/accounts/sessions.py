@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.contrib.sessions.backends import db
+from django.contrib.sessions.models import Session
 from django.db import OperationalError
 from django.http import HttpRequest
 from django.utils import timezone
@@ -11,6 +12,7 @@ from django.utils import timezone
 from apps.accounts.models import SEEN_EVERY, USER_AGENT_MAX, BrowserSession, User
 from apps.core.errors import is_storage_full
 from apps.core.requests import address_of
+from apps.events import wake
 
 SEEN = "seen"
 """Key of a session for the time of its last visit that was stored, in seconds."""
@@ -56,3 +58,14 @@ class SessionStore(db.SessionStore):
                 raise
             return
         self[SEEN] = now.timestamp()
+
+
+def end_all_sessions(user: User) -> list[str]:
+    """End all sessions of the person; return the fields that the caller saves.
+
+    The caller has locked the person. Sessions without a row end too, by `deactivations`.
+    """
+    Session.objects.filter(browser__user=user).delete()
+    wake.notify_on_commit(user.pk)
+    user.deactivations += 1
+    return ["deactivations"]

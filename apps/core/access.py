@@ -111,6 +111,10 @@ class Principal(Protocol):
     def is_staff(self) -> bool:
         """Whether it may do whatever staff may."""
 
+    @property
+    def lacks_second_factor(self) -> bool:
+        """Whether memberships of teams that require a second factor do not count."""
+
     def check_signed_in(self) -> None:
         """401 without a user, and for a deactivated account."""
 

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from apps.core.errors import ApiError
+from apps.core.origins import running
 
 
 class Command(BaseCommand):
@@ -18,7 +19,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> str | None:
         try:
-            return self.run(**options)
+            with running(type(self).__module__.rpartition(".")[2]):
+                return self.run(**options)
         except ValidationError as error:
             raise one_line(" ".join(error.messages)) from None
         except (ApiError, ValueError) as error:

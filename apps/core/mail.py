@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from django.core.mail import EmailMessage
 
 from apps.core.controls import without_controls
 
 logger = logging.getLogger(__name__)
+
+SENDER = ThreadPoolExecutor(1, thread_name_prefix="mail")
+"""Sends one e-mail at a time; the process ends after it has sent those in the queue."""
+
+
+def send_later(to: str, subject: str, text: str) -> None:
+    """Send a text by `SENDER`, and return at once."""
+    SENDER.submit(send, to, subject, text)
 
 
 def send(to: str, subject: str, text: str, headers: Mapping[str, str] | None = None) -> bool:

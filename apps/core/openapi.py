@@ -134,7 +134,7 @@ class OperationSchema(AutoSchema):
 
     def get_filter_backends(self) -> list[Any]:
         """Empty for lists without filters: drf-spectacular would ask for their model."""
-        has_filters = self.view.action == "list" and hasattr(self.view, "filterset_class")
+        has_filters = self.view.is_filtered and hasattr(self.view, "filterset_class")
         return list(self.view.filter_backends) if has_filters else []
 
     def get_override_parameters(self) -> list[Any]:
@@ -174,7 +174,7 @@ class OperationSchema(AutoSchema):
             responses[other] = OpenApiResponse(record, declared.summary)
         if declared.has_etag(self.method):
             responses[304] = OpenApiResponse(None)  # `complete_operation` replaces it
-        path, is_list = self.path.removeprefix(PREFIX), self.view.action == "list"
+        path, is_list = self.path.removeprefix(PREFIX), self.view.is_filtered
         codes = codes_of(declared, self.method, path, is_list=is_list)
         for refusal, names in by_status(codes).items():
             # `complete_operation` makes the rest of the codes, for which there is no hook.
@@ -239,7 +239,7 @@ USUAL = {
     "301": ["moved"],
     "400": ["malformed_request"],
     "401": ["inactive_user", "invalid_token", "not_authenticated"],
-    "403": ["forbidden", "team_inactive"],
+    "403": ["forbidden", "second_factor_required", "team_inactive"],
     "404": ["not_found"],
     "409": ["repo_archived"],
     "413": ["payload_too_large"],

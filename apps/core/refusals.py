@@ -25,6 +25,7 @@ CODES: dict[str, tuple[int, str]] = {
     "owner_inactive": (403, "The account that owns the repository has been deactivated."),
     "person_required": (403, "Only a person may do this, and no bot."),
     "role_required": (403, "The caller's level of access is too low."),
+    "second_factor_required": (403, "The team requires a second factor, and the caller has none."),
     "staff_required": (403, "Only staff may do this."),
     "token_scope": (403, "The person may do this, but not with this token."),
     "team_inactive": (403, "The team has been deactivated."),
@@ -158,7 +159,8 @@ def codes_of(operation: Operation, method: str, path: str, *, is_list: bool) -> 
         codes.add("not_found")
     if method == "GET" and FORMER.search(path):
         codes.add("moved")
-    return codes | {*_of_access(operation, path, is_writing)}
+    codes.update(_of_access(operation, path, is_writing))
+    return codes | {"second_factor_required"} if "forbidden" in codes else codes
 
 
 def _of_access(operation: Operation, path: str, is_writing: bool) -> Iterator[str]:

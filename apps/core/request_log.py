@@ -50,7 +50,7 @@ def request_log(get_response: Next) -> Next:
 
     def answer(request: SiteRequest) -> HttpResponseBase:
         request.id = request_id_of(request.META)
-        running = CurrentRequest(request.id)
+        running = CurrentRequest(request.id, request.META)
         current.set(running)
         if logger.isEnabledFor(logging.INFO) or metrics.is_on() or tracing.tracer:
             response = observed(request, running, get_response)

@@ -191,7 +191,7 @@ class ApiViewSet(GenericViewSet[Any]):
     def validate(self, request: Request) -> None:
         """Validate filters, page, query and body, which is empty without a request serializer."""
         self.check_parameters(request)
-        if self.action == "list":
+        if self.is_filtered:
             self.filterset = StrictFilterBackend().validate(request, self)
             if self.paginator is not None:
                 self.paginator.read(request, self.base_url)
@@ -231,7 +231,7 @@ class ApiViewSet(GenericViewSet[Any]):
     def known_parameters(self) -> list[str]:
         """The query parameters of the operation, in the order of the OpenAPI document."""
         query, names = self.operation.query, []
-        if self.action == "list":
+        if self.is_filtered:
             filters: type[StrictFilterSet] | None = getattr(self, "filterset_class", None)
             names += [] if filters is None else [*filters.base_filters]
             names += [] if self.paginator is None else self.paginator.names()
@@ -258,6 +258,11 @@ class ApiViewSet(GenericViewSet[Any]):
             stream, self.http_request.META.get("CONTENT_TYPE", ""), context
         )
         return body
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the operation takes filters and a page, as lists do. An export takes filters."""
+        return self.action == "list"
 
     @property
     def is_writing(self) -> bool:

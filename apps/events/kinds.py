@@ -251,6 +251,58 @@ ACTIVITY = {
 """The kinds of events that count as activity, and the total in which each counts."""
 
 
+class AuditKind(DescribedKind):
+    """The kinds of entries of the audit log that are no events."""
+
+    SIGNED_IN = "signed-in", "signed in"
+    SIGN_IN_REFUSED = "sign-in-refused", "was refused to sign in"
+    SIGNED_OUT = "signed-out", "signed out"
+
+
+NOT_AUDITED = frozenset(
+    {
+        Kind.FORK_CREATED,
+        Kind.FORK_FAILED,
+        Kind.BRANCH_CREATED,
+        Kind.BRANCH_PUSHED,
+        Kind.BRANCH_DELETED,
+        Kind.TAG_CREATED,
+        Kind.TAG_DELETED,
+        Kind.STATUS_CREATED,
+        Kind.PULL_CREATED,
+        Kind.PULL_UPDATED,
+        Kind.PULL_PUSHED,
+        Kind.PULL_TARGET_CHANGED,
+        Kind.PULL_DRAFTED,
+        Kind.PULL_READIED,
+        Kind.PULL_CLOSED,
+        Kind.PULL_REOPENED,
+        Kind.PULL_MERGED,
+        Kind.AUTO_MERGE_SET,
+        Kind.AUTO_MERGE_ENDED,
+        Kind.REVIEW_CREATED,
+        Kind.REVIEW_UPDATED,
+        Kind.REVIEW_DISMISSED,
+        Kind.REVIEW_DELETED,
+        Kind.REVIEW_REQUESTED,
+        Kind.REVIEW_REQUEST_REMOVED,
+        Kind.THREAD_CREATED,
+        Kind.THREAD_UPDATED,
+        Kind.THREAD_STATUS_CHANGED,
+        Kind.THREAD_DELETED,
+        Kind.REPLY_CREATED,
+        Kind.REPLY_UPDATED,
+        Kind.REPLY_DELETED,
+        Kind.TOKEN_EXPIRING,
+    }
+)
+"""The kinds of events that leave no entry in the audit log: work on code and conversations, which
+the event log has, and a reminder. All others, also those of new versions, leave one.
+"""
+AUDITED = (*(kind for kind in Kind if kind not in NOT_AUDITED), *AuditKind)
+"""The kinds of entries of the audit log."""
+
+
 class PingKind(DescribedKind):
     """The reasons to ping a person, who is `you` in the phrase. The first reason takes priority."""
 
@@ -266,6 +318,7 @@ class PingKind(DescribedKind):
 PRIORITY = {kind: number for number, kind in enumerate(PingKind)}
 PING_WORDS = {str(kind): kind.words for kind in PingKind}
 WORDS = {str(kind): kind.words for kind in Kind}
+WORDS |= {str(kind): kind.words for kind in AuditKind}
 
 
 def words_of(kind: str) -> str:

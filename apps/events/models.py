@@ -21,6 +21,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from apps.core.access import Principal
+from apps.events.audit import AuditEntry as AuditEntry
 from apps.events.kinds import Kind, PingKind
 from apps.jobs.leases import Leased
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -14,8 +14,10 @@ from django.utils import timezone
 
 from apps.core import metrics
 from apps.core.access import Person
+from apps.core.origins import origin
 from apps.events import wake
-from apps.events.kinds import ACTIVITY, PRIORITY, Kind, PingKind
+from apps.events.audit import AuditEntry
+from apps.events.kinds import ACTIVITY, NOT_AUDITED, PRIORITY, AuditKind, Kind, PingKind
 from apps.events.models import Event, Ping, PingMail
 
 # The PostgreSQL advisory lock that all writers of events take: "ghevents" as a 64-bit integer.
@@ -44,6 +46,12 @@ class Keys:
     is_pull: bool = False
     private_to: int | None = None
     site: bool = False
+    person: int | None = None
+    """For the audit log: the account that was changed."""
+    audit_team: int | None = None
+    """For the audit log: the team whose owners may read the entry, if it differs from `team`."""
+    audit_repo: int | None = None
+    """For the audit log: the repository of the entry, if it differs from `repo`."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,8 @@ class Target:
     ident: dict[str, Any] = field(default_factory=dict)
     web: str | None = None
     api: str | None = None
+    audit_ident: dict[str, Any] | None = None
+    """The identifiers in the audit log, if `ident` contains a secret."""
 
 
 class Recorded(Protocol):
@@ -84,7 +94,7 @@ class Deleted:
 
     def event_target(self) -> Target:
         target = self.subject.event_target()
-        return Target(target.kind, target.ident)
+        return Target(target.kind, target.ident, audit_ident=target.audit_ident)
 
     def event_title(self) -> None:
         return None
@@ -114,6 +124,7 @@ class Change:
     about: Recorded
     data: dict[str, Any] = field(default_factory=dict)
     pings: Sequence[Pinged] = ()
+    audit: dict[str, Any] = field(default_factory=dict)
 
 
 def record(
@@ -123,17 +134,21 @@ def record(
     about: Recorded,
     data: dict[str, Any] | None = None,
     pings: Iterable[Pinged] = (),
+    audit: dict[str, Any] | None = None,
 ) -> None:
     """Write the event of a change. Call it last: it holds the order lock until the commit.
 
     `data` must not contain secrets or e-mail addresses, as every reader of the event sees it.
     `actor` is None if the system made the change. Each person in `pings` is pinged once, for the
-    first of their reasons in `PingKind`; the actor and inactive people are not pinged.
+    first of their reasons in `PingKind`; the actor and inactive people are not pinged. `audit` is
+    data for the audit log alone, without secrets either.
     """
     _take_order_lock()
-    event = _row(Change(kind, actor, about, data or {}))
+    change = Change(kind, actor, about, data or {}, audit=audit or {})
+    event = _row(change)
     event.save(force_insert=True)
     count_events([event])
+    _add_entries([change])
     _ping(event, pings)
     wake.notify_on_commit()
 
@@ -143,9 +158,70 @@ def record_all(changes: Sequence[Change]) -> None:
     _take_order_lock()
     events = Event.objects.bulk_create(map(_row, changes), batch_size=BATCH_SIZE)
     count_events(events)
+    _add_entries(changes)
     for event, change in zip(events, changes, strict=True):
         _ping(event, change.pings)
     wake.notify_on_commit()
+
+
+def record_entry(kind: AuditKind, *, person: Person | None, data: dict[str, Any]) -> None:
+    """Write an entry of the audit log that is no event. Call it last, as `record`.
+
+    `person` is the account that somebody signs in to; None if there is no such account. It is the
+    actor too, unless it is refused.
+    """
+    if not settings.AUDIT_DAYS:
+        return
+    _take_order_lock()
+    is_refused = kind is AuditKind.SIGN_IN_REFUSED
+    target = {"kind": "user", **({} if person is None else {"username": person.username})}
+    entry = _entry(kind, None if is_refused else person, target, data)
+    entry.person_id = None if person is None else person.pk
+    entry.save(force_insert=True)
+
+
+def _add_entries(changes: Iterable[Change]) -> None:
+    """Write the entries of the audit log for these changes; one statement, or none."""
+    entries = [_entry_of(change) for change in changes if change.kind not in NOT_AUDITED]
+    if entries and settings.AUDIT_DAYS:
+        AuditEntry.objects.bulk_create(entries, batch_size=BATCH_SIZE)
+
+
+def _entry_of(change: Change) -> AuditEntry:
+    keys, target = change.about.event_keys(), change.about.event_target()
+    ident = target.ident if target.audit_ident is None else target.audit_ident
+    data = _joined(change.data, change.audit)
+    entry = _entry(change.kind, change.actor, {"kind": target.kind, **ident}, data)
+    entry.person_id = keys.person
+    entry.team_id = keys.team if keys.audit_team is None else keys.audit_team
+    entry.repo_id = keys.repo if keys.audit_repo is None else keys.audit_repo
+    return entry
+
+
+def _joined(data: dict[str, Any], audit: dict[str, Any]) -> dict[str, Any]:
+    """The data of an event with more of it for the audit log: `before` and `after` are joined."""
+    joined = {**data, **audit}
+    for name in ("before", "after"):
+        if isinstance(data.get(name), dict) and isinstance(audit.get(name), dict):
+            joined[name] = {**data[name], **audit[name]}
+    return joined
+
+
+def _entry(
+    kind: Kind | AuditKind, actor: Person | None, target: dict[str, Any], data: dict[str, Any]
+) -> AuditEntry:
+    address, program, token = origin()
+    return AuditEntry(
+        kind=kind,
+        actor_id=None if actor is None else actor.pk,
+        address=address,
+        program=program,
+        token_uuid=token and token.uuid,
+        token_name=token.name if token else "",
+        target=target,
+        data=data,
+        created_at=timezone.now(),
+    )
 
 
 def count_events(events: Iterable[Event]) -> None:
@@ -218,22 +294,32 @@ def _take_order_lock() -> None:
 
 
 def rename_person(name: str, placeholder: str) -> None:
-    """Replace a username in the log, and remove the display names that it had. Reads the whole log:
-    no index finds a name in the data of an event.
+    """Replace a username in the events and in the audit log, and remove the display names that it
+    had. Reads all of both: no index finds a name in their data.
     """
     names = {f"{kind}{name}": f"{kind}{placeholder}" for kind in ("", "users/", "user:")}
-    named = Q(target__username=name) | Q(data__username=name) | Q(data__scope=f"user:{name}")
-    named |= Q(kind__startswith="protection-")  # no query on both databases looks into their lists
-    rows, last = Event.objects.filter(named).order_by("pk"), 0
-    while batch := list(rows.filter(pk__gt=last)[:BATCH_SIZE]):
-        last = batch[-1].pk
-        for event in batch:
+    for events in _batches_naming(Event, name):
+        for event in events:
             event.target, event.data = _renamed(event.target, names), _renamed(event.data, names)
             for suffix in ("web_suffix", "api_suffix"):
                 folder, _, end = (getattr(event, suffix) or "").rpartition("/")
                 if end == name:
                     setattr(event, suffix, f"{folder}/{placeholder}")
-        Event.objects.bulk_update(batch, ["target", "data", "web_suffix", "api_suffix"])
+        Event.objects.bulk_update(events, ["target", "data", "web_suffix", "api_suffix"])
+    for entries in _batches_naming(AuditEntry, name):
+        for entry in entries:
+            entry.target, entry.data = _renamed(entry.target, names), _renamed(entry.data, names)
+        AuditEntry.objects.bulk_update(entries, ["target", "data"])
+
+
+def _batches_naming(model: Any, name: str) -> Iterator[list[Any]]:
+    """The rows that may contain a username, in the order of their ids."""
+    named = Q(target__username=name) | Q(data__username=name) | Q(data__scope=f"user:{name}")
+    named |= Q(kind__startswith="protection-")  # no query on both databases looks into their lists
+    rows, last = model.objects.filter(named).order_by("pk"), 0
+    while batch := list(rows.filter(pk__gt=last)[:BATCH_SIZE]):
+        yield batch
+        last = batch[-1].pk
 
 
 def _renamed(value: Any, names: dict[str, str]) -> Any:

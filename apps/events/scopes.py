@@ -19,6 +19,7 @@ from apps.core.access import Permission, Principal
 from apps.core.errors import Forbidden, Invalid
 from apps.core.json import quoted
 from apps.core.statements import Parameter, Statement, padded, parameters
+from apps.events.audit import AuditEntry
 from apps.events.models import (
     PINGED,
     Event,
@@ -164,7 +165,7 @@ def events_statement(column: str, kinds: int, newest_first: bool) -> Statement:
 class Names:
     """The current names of the repositories and teams of some events."""
 
-    def __init__(self, events: Iterable[EventRow | Event]) -> None:
+    def __init__(self, events: Iterable[EventRow | Event | AuditEntry]) -> None:
         events = list(events)
         self.repos = _texts("repo", {event.repo_id for event in events})
         self.teams = _texts("team", {event.team_id for event in events})

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Prefetch
 from django.utils import timezone
 
 from apps.core.errors import NotFound
@@ -78,6 +79,20 @@ class DraftComment(Rendered):
 
     def __str__(self) -> str:
         return f"comment {self.uuid} of {self.draft_id}"
+
+
+def find_draft(pull: Any, person_id: int | None) -> DraftReview | None:
+    """The draft of this person, who is the caller, with its comments in the order of writing; None
+    if there is none. One query, two if there is a draft, none without a person.
+    """
+    if person_id is None:
+        return None
+    comments = Prefetch("comments", DraftComment.objects.order_by("pk"))
+    rows = DraftReview.objects.filter(pull=pull, created_by=person_id)
+    draft: DraftReview | None = rows.prefetch_related(comments).first()
+    if draft is not None:
+        draft.pull = pull
+    return draft
 
 
 def own_draft(pull: Any, person: Any) -> DraftReview:

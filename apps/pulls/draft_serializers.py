@@ -23,6 +23,9 @@ from apps.pulls.serializers import BODY_MAX, COMMENT_KINDS, LINE_MAX
 from apps.threads.anchors import Side
 from apps.threads.serializers import Html
 
+DRAFT_KINDS = [*COMMENT_KINDS, "answer"]
+"""The kinds of comments on lines, and that of an answer to a reply."""
+
 
 class UpdateDraft(RequestSerializer):
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True)
@@ -30,7 +33,7 @@ class UpdateDraft(RequestSerializer):
 
 class CreateDraftComment(RequestSerializer):
     body = StrictCharField(max_length=BODY_MAX)
-    kind = StrictChoiceField(COMMENT_KINDS, required=False)
+    kind = StrictChoiceField(DRAFT_KINDS, required=False)
     parent_reply_number = StrictIntegerField(required=False)
     commit_sha = RuleCharField(
         problem=rules.sha_problem, max_length=SHA_MAX, pattern="^[0-9a-f]{40}$", required=False
@@ -59,7 +62,7 @@ class CreateDraftComment(RequestSerializer):
 
 class UpdateDraftComment(RequestSerializer):
     body = StrictCharField(max_length=BODY_MAX, required=False)
-    kind = StrictChoiceField(COMMENT_KINDS, required=False)
+    kind = StrictChoiceField(DRAFT_KINDS, required=False)
 
 
 class DraftPlaceRecord(RecordSerializer):
@@ -78,7 +81,7 @@ class DraftCommentRecord(RecordSerializer):
     """A comment that is sent with its draft review."""
 
     uuid = serializers.UUIDField()
-    kind = serializers.ChoiceField(COMMENT_KINDS)
+    kind = serializers.ChoiceField(DRAFT_KINDS)
     body = serializers.CharField()
     body_html = Html()
     parent_reply_number = serializers.IntegerField(allow_null=True)

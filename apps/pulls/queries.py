@@ -279,6 +279,7 @@ COLUMNS = (
     "repo__owner_user",
     "repo__owner_team__slug",
     "repo__owner_team__is_active",
+    "repo__owner_team__second_factor_required",
     "repo__owner_user__username",
 )
 """The columns of a row in a list of pulls."""

@@ -59,6 +59,8 @@ COMMENT_KINDS = ["comment", "suggestion", "question", "task"]
 LINE_MAX = 2**31 - 1
 COMMENT_MAX = 2**31 - 1
 """The largest number of a comment that a request may have."""
+APPLIED_MAX = 50
+"""Most suggestions that are applied together."""
 SOURCE_MAX = MOST_BYTES + 72
 """Most characters of a branch with a prefix: `teams/`, a slug and a colon."""
 
@@ -130,7 +132,7 @@ class ApplySuggestions(ApplySuggestion):
     comments = serializers.ListField(
         child=StrictIntegerField(min_value=1, max_value=COMMENT_MAX),
         min_length=1,
-        max_length=50,
+        max_length=APPLIED_MAX,
     )
 
 

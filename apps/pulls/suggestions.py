@@ -29,14 +29,19 @@ class Edit:
     lines: tuple[str, ...]
 
 
+def suggestions_in(body: str) -> list[tuple[str, ...]]:
+    """The lines of each suggestion in a text."""
+    fences = [token for token in PARSER.parse(body) if token.type == "fence"]
+    contents = [token.content for token in fences if token.info.split()[:1] == [WORD]]
+    return [
+        tuple(content.removesuffix("\n").split("\n")) if content else () for content in contents
+    ]
+
+
 def suggestion_in(body: str) -> tuple[str, ...] | None:
     """The lines of the suggestion in a text; None unless it has exactly one."""
-    fences = [token for token in PARSER.parse(body) if token.type == "fence"]
-    suggestions = [token for token in fences if token.info.split()[:1] == [WORD]]
-    if len(suggestions) != 1:
-        return None
-    content = suggestions[0].content
-    return tuple(content.removesuffix("\n").split("\n")) if content else ()
+    suggestions = suggestions_in(body)
+    return suggestions[0] if len(suggestions) == 1 else None
 
 
 def overlap(edits: Iterable[Edit]) -> bool:

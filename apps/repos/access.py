@@ -23,8 +23,10 @@ from apps.teams.access import (
     TeamScoped,
     access_to_team,
     annotate_role,
+    check_factor,
     find_team,
     inactive_team,
+    lacks_factor,
     open_team,
     team_level,
 )
@@ -60,6 +62,8 @@ class RepoAccess(ResourceAccess):
 
     repo: Repo
     requested: str
+    needs_factor: bool = False
+    """As in `apps.teams.access.lacks_factor`."""
 
     @property
     def name(self) -> str:
@@ -76,6 +80,11 @@ class RepoAccess(ResourceAccess):
     @property
     def moved(self) -> bool:
         return self.repo.path.lower() != self.requested
+
+    def require(self, required: Level) -> None:
+        """403 `second_factor_required` for a member who has none, or as `Access.require`."""
+        check_factor(self, required)
+        super().require(required)
 
     def check_open(self, *, writing: bool) -> None:
         """403 if the owner is inactive: `team_inactive`, `owner_inactive`.
@@ -120,7 +129,7 @@ class RepoAccess(ResourceAccess):
         """This access with all rows reloaded; anonymous if the principal no longer exists. 404."""
         principal = self.principal.renewed() or ANONYMOUS
         repo = BY_ID.one(person=principal.person_id, pk=self.repo.pk)
-        return RepoAccess(principal, level_on(principal, repo, repo.role), repo, repo.path.lower())
+        return _access(principal, repo, repo.role)
 
 
 def level_on(principal: Principal, repo: Repo, role: str | None) -> Level:
@@ -131,7 +140,7 @@ def level_on(principal: Principal, repo: Repo, role: str | None) -> Level:
     if repo.deletion_id is not None:
         return Level.NONE
     owns = repo.owner_user_id is not None and repo.owner_user_id == principal.person_id
-    owned = Level.OWNER if owns else team_level(principal, role)
+    owned = Level.OWNER if owns else team_level(principal, repo.owner_team, role)
     return _or_by_visibility(principal, repo, owned)
 
 
@@ -151,7 +160,13 @@ def access_to(principal: Principal, repo: Repo) -> RepoAccess:
     """Access to a loaded repository with its owner. One query for the role, if a team owns it."""
     team = repo.owner_team
     role = None if team is None or principal.is_of_staff else team.role_of(principal.person_id)
-    return RepoAccess(principal, level_on(principal, repo, role), repo, repo.path.lower())
+    return _access(principal, repo, role)
+
+
+def _access(principal: Principal, repo: Repo, role: str | None) -> RepoAccess:
+    level = level_on(principal, repo, role)
+    needs_factor = lacks_factor(principal, repo.owner_team, role)
+    return RepoAccess(principal, level, repo, repo.path.lower(), needs_factor)
 
 
 def access_to_owner(principal: Principal, owner: Team | User) -> OwnerAccess:
@@ -190,14 +205,14 @@ def open_repo(
         match = _by_former_names(principal, owner, slug)
     if match is None:
         raise missing(principal, owner, slug)
-    repo, level = match
+    repo, level, needs_factor = match
     if former and level is Level.NONE and principal.person_id is None:
         # Make the remaining queries for a repository that is not there: the time of the answer
         # must not tell somebody who has not signed in that there is a private one.
         if present is not None:
             _by_former_names(principal, owner, "")
         missing(principal, owner, "")
-    access = RepoAccess(principal, level, repo, f"{owner}/{slug}")
+    access = RepoAccess(principal, level, repo, f"{owner}/{slug}", needs_factor)
     access.check_open(writing=writing)
     access.require(needs)
     return access
@@ -217,23 +232,33 @@ def _find_space(principal: Principal, owner: str) -> OwnerAccess:
     return open_user(principal, name, needs=Level.NONE)
 
 
-def _by_present_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
+Match = tuple[Repo, Level, bool]
+"""A repository by its name, the caller's level, and whether they need a second factor."""
+
+
+def _by_present_names(principal: Principal, path: str, slug: str) -> Match | None:
     kind, _, name = path.partition("/")
     if kind == "teams":
         repo = OF_TEAM.first(person=principal.person_id, owner=name, slug=slug)
-        return repo and (repo, level_on(principal, repo, repo.role))
+        if repo is None:
+            return None
+        needs_factor = lacks_factor(principal, repo.owner_team, repo.role)
+        return repo, level_on(principal, repo, repo.role), needs_factor
     repo = OF_USER.first(owner=name, slug=slug) if kind == "users" else None
-    return repo and (repo, level_on(principal, repo, None))
+    return repo and (repo, level_on(principal, repo, None), False)
 
 
-def _by_former_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
+def _by_former_names(principal: Principal, path: str, slug: str) -> Match | None:
     """The repository by a former slug of its own or of its team, and the caller's level."""
     space = _find_space(principal, path)
     repos = space.owner.repos.filter(NOT_GONE)
     # Both are always asked for, for the same reason as in `open_repo`.
     present, moved = repos.filter(slug=slug).first(), repos.filter(former_slugs__slug=slug).first()
     repo = present or moved
-    return None if repo is None else (repo, _or_by_visibility(principal, repo, space.granted))
+    if repo is None:
+        return None
+    needs_factor = isinstance(space, TeamAccess) and space.needs_factor
+    return repo, _or_by_visibility(principal, repo, space.granted), needs_factor
 
 
 def owner_path(kwargs: dict[str, Any]) -> str:

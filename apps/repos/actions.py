@@ -189,7 +189,7 @@ def delete_repo(*, access: RepoAccess, confirm: str) -> Deletion:
     lock(repo)
     deletion = Deletion.begin(repo.path, access.user)
     Repo.objects.filter(pk=repo.pk).hide(deletion)
-    keys = Keys(team=repo.owner_team_id, private_to=repo.owner_user_id)
+    keys = Keys(team=repo.owner_team_id, private_to=repo.owner_user_id, audit_repo=repo.pk)
     about, data = Deleted(repo, keys), deletion.event_data()
     record(Kind.REPO_DELETED, actor=access.user, about=about, data=data)
     return deletion

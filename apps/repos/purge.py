@@ -17,6 +17,7 @@ from django.db import models, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from apps.accounts.factors import Authenticator
 from apps.accounts.models import Deletion, Invite, Theme, User
 from apps.core.slugs import PLACEHOLDER
 from apps.events.models import ActivityCount, Event, PingMail
@@ -83,8 +84,10 @@ def purge_user(user: User) -> None:
     purge_repos(user.repos.all())
     remove_rows(Event.objects.filter(private_to=user.pk))
     own_rows = (user.tokens, user.sessions, user.memberships, user.pings, user.forks, user.ssh_keys)
-    for rows in (*own_rows, user.draft_reviews):
+    factors = (user.recovery_codes, user.passkeys, user.identities)
+    for rows in (*own_rows, user.draft_reviews, *factors):
         remove_rows(rows.all())
+    Authenticator.objects.filter(user=user).delete()
     PingMail.objects.filter(user=user).delete()
     RateLimit.objects.filter(scope__iexact=f"user:{user.username}").delete()
     limits.changed()
@@ -95,6 +98,7 @@ def purge_user(user: User) -> None:
     rename_reporter(user.username, placeholder)
     user.uuid, user.username, user.display_name, user.email = uuid4(), placeholder, "", ""
     user.is_staff = user.is_superuser = user.wants_mail = False
+    user.has_second_factor = False
     user.last_login, user.last_seen_at, user.theme = None, None, Theme.SYSTEM.value
     user.set_unusable_password()
     user.save()

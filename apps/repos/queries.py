@@ -30,7 +30,7 @@ from apps.repos.models import (
 )
 from apps.teams.access import team_level
 from apps.teams.models import Team
-from apps.teams.queries import list_teams
+from apps.teams.queries import accessible_teams
 
 
 def _all_of(owner: str) -> Statement:
@@ -62,8 +62,9 @@ def spaces_of(principal: Principal) -> list[str]:
     """The paths of the spaces in which a person may create repositories: their own, then those of
     their active teams, ordered by slug.
     """
-    teams: Any = list_teams(principal).filter(is_active=True)
-    own = [team.path for team in teams if team_level(principal, team.caller_role) >= Level.WRITE]
+    teams: Any = accessible_teams(principal).filter(is_active=True)
+    levels = {team.path: team_level(principal, team, team.caller_role) for team in teams}
+    own = [path for path, level in levels.items() if level >= Level.WRITE]
     return [principal.user.path, *own]
 
 
@@ -75,7 +76,7 @@ def newest_branches(repo: Repo, most: int) -> list[str]:
 
 def list_own_repos(principal: Principal) -> RepoQuerySet:
     """The repositories of a person and of their teams, most recently pushed first."""
-    teams = Team.objects.visible_to(principal).values("pk")
+    teams = Team.objects.visible_to(principal).open_to(principal).values("pk")
     own = Q(owner_user=principal.user.pk) | Q(owner_team__in=teams)
     rows = Repo.objects.filter(own, NOT_GONE)
     return _by_last_push(rows)

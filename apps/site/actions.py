@@ -13,7 +13,7 @@ from django.forms.models import model_to_dict
 from django.utils import timezone
 
 from apps.core.access import Person, Principal
-from apps.core.changes import given, set_changed
+from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
@@ -50,11 +50,13 @@ def update_site_settings(
     )
     row = SiteSettings.load()
     lock(row)
+    report = ChangeReport(row, *values)
     changed = set_changed(row, values)
     if changed:
         row.save(update_fields=[*changed, *_stamp(row, actor)])
         limits.changed()
-        record(Kind.SITE_SETTINGS_UPDATED, actor=actor, about=row, data={"changed": changed})
+        data, audit = {"changed": changed}, report.data(changed)
+        record(Kind.SITE_SETTINGS_UPDATED, actor=actor, about=row, data=data, audit=audit)
     return row
 
 
@@ -103,12 +105,14 @@ def update_rate_limit(
         is_enabled=is_enabled,
     )
     lock(rate_limit)
+    report = ChangeReport(rate_limit, *values)
     changed = set_changed(rate_limit, values)
     if not changed:
         return
     _save(rate_limit, [*changed, *_stamp(rate_limit, actor)])
     data = {**_about(rate_limit), "changed": changed}
-    record(Kind.RATE_LIMIT_UPDATED, actor=actor, about=rate_limit, data=data)
+    audit = report.data(changed)
+    record(Kind.RATE_LIMIT_UPDATED, actor=actor, about=rate_limit, data=data, audit=audit)
 
 
 @transaction.atomic

@@ -38,6 +38,11 @@ from apps.site.models import RateLimit, SiteSettings
 MAIL_LIMIT = Limit("mail", 5, 3600 * 1000)
 """Messages to one address in an hour. Staff cannot change it: the recipient may be a stranger."""
 
+CODE_LIMIT = Limit("code", 20, 86400 * 1000)
+"""Codes of a second factor for one account in a day. Staff cannot change it: a code has six digits,
+of which three are valid at a time.
+"""
+
 BY_ADDRESS = (RateScope.LOGIN, RateScope.SIGNUP)
 """Rate scopes that are always counted by address, even for a signed-in person."""
 
@@ -253,6 +258,23 @@ def throttle_account(username: str, browser: str) -> None:
         "rate_limited",
         f"Too many sign-in attempts for this account. Try again in {wait} s, or in a browser where "
         "you have signed in before. Resetting your password by e-mail lets you in at once.",
+        headers={"Retry-After": str(max(1, wait))},
+    )
+
+
+def throttle_code(user: Person, browser: str) -> None:
+    """Count a code of a second factor for this account from any address, after `throttle_page`;
+    429. `browser` as in `throttle_account`: it is counted separately.
+    """
+    key = f"{CODE_LIMIT.rate_scope}:{CODE_LIMIT.window}:{user.pk}:{browser}"
+    hit = counters().hit([(key, CODE_LIMIT)])
+    if hit.admitted:
+        return
+    wait = LimitState(CODE_LIMIT, hit.counts[0], hit.now).wait
+    raise TooMany(
+        "rate_limited",
+        "Too many codes were tried for this account. Try again later, or in a browser where you "
+        "have signed in before. The staff of the site can reset your second factor.",
         headers={"Retry-After": str(max(1, wait))},
     )
 

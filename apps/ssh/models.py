@@ -94,7 +94,10 @@ class SshKey(models.Model):
 
     def event_keys(self) -> Keys:
         # Not those of the repository, whose readers may not see its deploy keys.
-        return Keys(site=True) if self.user_id is None else Keys(private_to=self.user_id)
+        if self.user_id is not None:
+            return Keys(private_to=self.user_id, person=self.user_id)
+        repo = cast("Repo", self.repo)
+        return Keys(site=True, audit_team=repo.owner_team_id, audit_repo=repo.pk)
 
     def event_target(self) -> Target:
         ident = {"uuid": str(self.uuid)}

@@ -111,7 +111,8 @@ def in_thread(work: Work) -> Iterator[None]:
     """The context of a thread that does a part of this work: its request id, and its connection to
     the database, which it gives back.
     """
-    running = CurrentRequest(work.id, work.key.person.username)
+    meta = {"REMOTE_ADDR": work.address, "HTTP_USER_AGENT": "git over SSH"}
+    running = CurrentRequest(work.id, meta, username=work.key.person.username)
     token = current.set(running)
     try:
         yield

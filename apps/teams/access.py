@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import F, FilteredRelation, Q, QuerySet
@@ -14,7 +14,7 @@ from apps.core.access import Level
 from apps.core.errors import Forbidden
 from apps.core.lookup import Missing, get_or_missing
 from apps.core.statements import Parameter, Statement
-from apps.core.views import ApiViewSet
+from apps.core.views import ApiViewSet, site_url
 from apps.teams.models import LEVEL_OF, Member, Role, Team
 
 BY_SLUG = Statement(
@@ -36,6 +36,8 @@ class TeamAccess(ResourceAccess):
 
     owner: Team
     requested: str
+    needs_factor: bool = False
+    """As in `lacks_factor`."""
 
     @property
     def team(self) -> Team:
@@ -58,6 +60,11 @@ class TeamAccess(ResourceAccess):
         if member.team_id != self.team.pk:
             raise ValueError(f"{member!r} is not in {self.team!r}")
 
+    def require(self, required: Level) -> None:
+        """403 `second_factor_required` for a member who has none, or as `Access.require`."""
+        check_factor(self, required)
+        super().require(required)
+
     def check_open(self, *, writing: bool) -> None:
         """403 `team_inactive` for an inactive team, which only members and staff may read."""
         if not self.team.is_active and (writing or self.level is Level.NONE):
@@ -71,18 +78,43 @@ def inactive_team(team: Team, level: Level) -> Forbidden:
     return Forbidden("team_inactive", f"{name} has been deactivated.")
 
 
-def team_level(principal: Principal, role: str | None) -> Level:
+def lacks_factor(principal: Principal, team: Team | None, role: str | None) -> bool:
+    """Whether a person with this role in a team has no access by it because the team requires a
+    second factor and they have none.
+    """
+    if role is None or team is None:
+        return False
+    return principal.lacks_second_factor and team.second_factor_required
+
+
+def check_factor(access: Any, required: Level) -> None:
+    """403 `second_factor_required` if the access lacks this level, and has `needs_factor`."""
+    if access.needs_factor and access.granted < required:
+        raise Forbidden(
+            "second_factor_required",
+            f"The team requires a second factor. Add one at {site_url()}/settings/second-factor.",
+        )
+
+
+def team_level(principal: Principal, team: Team | None, role: str | None) -> Level:
     """The level of a person with this role in a team. Staff is like an owner everywhere."""
     if principal.is_of_staff:
         return Level.OWNER
-    return LEVEL_OF[Role(role)] if role else Level.NONE
+    if role is None or lacks_factor(principal, team, role):
+        return Level.NONE
+    return LEVEL_OF[Role(role)]
 
 
 def access_to_team(principal: Principal, team: Team) -> TeamAccess:
     """Access to a loaded team; one query for the role."""
     role = None if principal.is_of_staff else team.role_of(principal.person_id)
-    level = team_level(principal, role) if team.deletion_id is None else Level.NONE
-    return TeamAccess(principal, level, team, team.slug)
+    return _access(principal, team, role, team.slug)
+
+
+def _access(principal: Principal, team: Team, role: str | None, requested: str) -> TeamAccess:
+    level = team_level(principal, team, role) if team.deletion_id is None else Level.NONE
+    needs_factor = lacks_factor(principal, team, role)
+    return TeamAccess(principal, level, team, requested, needs_factor)
 
 
 def find_team(principal: Principal, slug: str, *, former: bool = False) -> TeamAccess:
@@ -92,11 +124,11 @@ def find_team(principal: Principal, slug: str, *, former: bool = False) -> TeamA
     """
     team = BY_SLUG.first(person=principal.person_id, slug=slug)
     if team is not None:
-        return TeamAccess(principal, team_level(principal, team.role), team, slug)
+        return _access(principal, team, team.role, slug)
     if not former:
         raise Missing("team", slug)
     team = get_or_missing(Team.objects.filter(NOT_GONE), "team", former_slugs__slug=slug)
-    return TeamAccess(principal, access_to_team(principal, team).granted, team, slug)
+    return replace(access_to_team(principal, team), requested=slug)
 
 
 def open_team(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.accounts.actions import create_token, delete_token, revoke_token, rotate_token
-from apps.accounts.models import ApiToken, Deletion, User
+from apps.accounts.models import NOT_GONE, ApiToken, Deletion, User
 from apps.accounts.principal import Principal
 from apps.accounts.rules import (
     check_confirmed,
@@ -17,6 +18,7 @@ from apps.accounts.rules import (
     check_no_bot,
     check_username,
 )
+from apps.accounts.sessions import end_all_sessions
 from apps.core.access import Level, Permission
 from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid
@@ -29,7 +31,7 @@ from apps.teams import rules
 from apps.teams.access import TeamAccess, access_to_team
 from apps.teams.models import FormerTeamSlug, Member, Role, Team, reserved_since
 
-PUBLIC = ("name", "slug", "is_active")
+PUBLIC = ("name", "slug", "is_active", "second_factor_required")
 """The fields whose values every reader of `team-updated` may see."""
 
 
@@ -55,21 +57,29 @@ def update_team(
     name: str | None = None,
     slug: str | None = None,
     is_active: bool | None = None,
+    second_factor_required: bool | None = None,
 ) -> None:
     """Change a team's name or slug, deactivate it or activate it again. Locks the team.
 
-    Arguments that are None change nothing.
+    Arguments that are None change nothing. Only staff may change whether the team requires a second
+    factor. If it does from now on, the sessions of members without one end.
 
     The former slug leads to the team until another team takes it, which is possible after 90 days.
-    Errors: 403, 409 `slug_taken`, 429 `rate_limited` if the team has given up many slugs recently.
+    Errors: 403, 403 `second_factor_required` for staff that requires one and has none, 409
+    `slug_taken`, 429 `rate_limited` if the team has given up many slugs recently.
     """
     access.require_change(Level.OWNER)
     team = access.team
     lock(team)
     former, changes = team.slug, ChangeReport(team, *PUBLIC)
-    changed = set_changed(team, given(name=name, slug=slug, is_active=is_active))
+    values = given(name=name, slug=slug, is_active=is_active)
+    values |= given(second_factor_required=second_factor_required)
+    changed = set_changed(team, values)
     if not changed:
         return
+    if "second_factor_required" in changed:
+        rules.check_may_require_factor(access)
+        _end_sessions_without_factor(team)
     team.updated_at = timezone.now()
     _save(team, [*changed, "updated_at"])
     if "slug" in changed:
@@ -77,6 +87,18 @@ def update_team(
         rules.check_may_give_up_slug(team)
         FormerTeamSlug.objects.create(team=team, slug=former)
     record(Kind.TEAM_UPDATED, actor=access.user, about=team, data=changes.data(changed))
+
+
+def _end_sessions_without_factor(team: Team) -> None:
+    """End the sessions of the members without a second factor, if the team requires one now. Open
+    streams of their tokens are checked too.
+    """
+    if not team.second_factor_required:
+        return
+    people = User.objects.filter(NOT_GONE, memberships__team=team, has_second_factor=False)
+    for user in people.filter(is_bot=False).order_by("pk"):
+        lock(user)
+        user.save(update_fields=end_all_sessions(user))
 
 
 @transaction.atomic
@@ -96,7 +118,7 @@ def delete_team(*, access: TeamAccess, confirm: str) -> Deletion:
     _hide_bots(team, deletion)
     team.deletion = deletion
     team.save(update_fields=["deletion"])
-    about, data = Deleted(team, Keys(site=True)), deletion.event_data()
+    about, data = Deleted(team, Keys(site=True, audit_team=team.pk)), deletion.event_data()
     record(Kind.TEAM_DELETED, actor=access.user, about=about, data=data)
     return deletion
 
@@ -169,6 +191,59 @@ def remove_member(*, access: TeamAccess, member: Member) -> None:
     record(Kind.MEMBER_REMOVED, actor=access.user, about=member, data=data)
 
 
+@transaction.atomic
+def set_members_by_group(*, user: User, roles: Mapping[str, Role]) -> list[str]:
+    """Give a person the memberships of their groups at the OpenID provider, by the slug of the
+    team, and take those that groups gave before.
+
+    Memberships that people gave stay as they are. An inactive team gets no member, but loses them.
+    Returns the slugs of the teams that keep the person as their last owner. Locks the teams, then
+    the person.
+    """
+    by_group = Q(members__user=user, members__is_by_group=True)
+    teams = Team.objects.filter(by_group | Q(slug__in=roles), deletion=None).distinct()
+    pks = [*teams.order_by("pk").values_list("pk", flat=True)]
+    rows = [*Team.objects.filter(pk__in=pks).order_by("pk")]
+    for team in rows:
+        lock(team)
+    lock(user)
+    if not user.is_active:
+        return []
+    kept, changes = list[str](), list[Change]()
+    for team in rows:
+        member = team.members.filter(user=user).first()
+        try:
+            changes += _member_by_group(team, user, member, roles.get(team.slug))
+        except Conflict:
+            kept.append(team.slug)
+    if changes:
+        record_all(changes)
+    return kept
+
+
+def _member_by_group(
+    team: Team, user: User, member: Member | None, role: Role | None
+) -> list[Change]:
+    """Set a membership by group; 409 `last_owner`."""
+    if member is None:
+        if role is None or not team.is_active:
+            return []
+        member = Member.objects.create(team=team, user=user, role=role, is_by_group=True)
+        pings = [(user, PingKind.ADDED)]
+        return [Change(Kind.MEMBER_ADDED, None, member, _member_data(member), pings)]
+    if not member.is_by_group or member.role == role or (role is not None and not team.is_active):
+        return []
+    rules.check_not_last_owner(member)
+    before = _member_data(member)
+    if role is None:
+        Member.objects.filter(pk=member.pk).delete()
+        return [Change(Kind.MEMBER_REMOVED, None, member, before)]
+    member.role = role
+    member.save(update_fields=["role"])
+    data = {**_member_data(member), "before": before["role"]}
+    return [Change(Kind.MEMBER_UPDATED, None, member, data)]
+
+
 @final_transaction
 def create_bot(
     *, access: TeamAccess, username: str, display_name: str = "", role: str = Role.MEMBER
@@ -225,6 +300,7 @@ def delete_bot(*, access: TeamAccess, bot: Member) -> None:
     access.require_change(Level.OWNER, Permission.ADMIN)
     _lock_bot(access, bot, even_inactive=True)
     user, actor = bot.user, access.user
+    user.bot_team_id = access.team.pk  # the events come after the end of the membership
     tokens = [*user.tokens.filter(revoked_at=None).order_by("pk")]
     user.tokens.filter(revoked_at=None).update(revoked_at=timezone.now())
     user.is_active = False

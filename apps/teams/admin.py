@@ -26,6 +26,8 @@ class ChangeTeam(ActionForm):
     class Meta:
         help_texts = {
             "slug": "The former slug leads here, and is reserved for this team for 90 days.",
+            "second_factor_required": "Members without one are signed out, and have "
+            "no access until they add one; neither have their tokens.",
             "is_active": "If off, members and staff may read, and nobody may change anything.",
         }
 

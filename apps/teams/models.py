@@ -50,7 +50,14 @@ class TeamQuerySet(models.QuerySet["Team"]):
 
     def readable_by(self, principal: Principal) -> TeamQuerySet:
         """The teams that a principal may read: their own, or all for staff."""
-        return self.filter(NOT_GONE) if principal.sees_all else self.visible_to(principal)
+        if principal.sees_all:
+            return self.filter(NOT_GONE)
+        teams = self.visible_to(principal)
+        return teams.open_to(principal)
+
+    def open_to(self, principal: Principal) -> TeamQuerySet:
+        """Without the teams whose second factor the principal lacks."""
+        return self.filter(second_factor_required=False) if principal.lacks_second_factor else self
 
     def taken(self, slugs: list[str]) -> set[str]:
         """The slugs among these that a team has or that are reserved for one; one query."""
@@ -75,6 +82,8 @@ class Team(models.Model):
     name = models.CharField(max_length=255)
     slug = models.CharField(max_length=TEAM_SLUG_MAX, unique=True)
     is_active = models.BooleanField(default=True)
+    second_factor_required = models.BooleanField(default=False, db_default=False)
+    """Whether membership counts only for people with a second factor, and for bots."""
     deletion = deletion_field("teams")
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
@@ -137,6 +146,8 @@ class Member(models.Model):
     added_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
+    is_by_group = models.BooleanField(default=False, db_default=False)
+    """Whether a group at the OpenID provider gave the membership, which ends with the group."""
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -149,7 +160,7 @@ class Member(models.Model):
         return f"{self.user_id} in {self.team_id} as {self.role}"
 
     def event_keys(self) -> Keys:
-        return Keys(team=self.team_id)
+        return Keys(team=self.team_id, person=self.user_id)
 
     def event_target(self) -> Target:
         username = self.user.username

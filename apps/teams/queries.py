@@ -16,6 +16,11 @@ def list_teams(principal: Principal, *, everybodys: bool = False) -> TeamQuerySe
     return teams.annotate(caller_role=Subquery(own.values("role")[:1])).order_by("slug")
 
 
+def accessible_teams(principal: Principal) -> TeamQuerySet:
+    """As `list_teams`, without those whose second factor the principal lacks."""
+    return list_teams(principal).open_to(principal)
+
+
 def list_teams_of(principal: Principal, owner: User) -> TeamQuerySet:
     """A person's teams, by slug, annotated with their `role`, and with `caller_role`. The caller
     has already checked who may see them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from apps.core.access import Level
-from apps.core.errors import Conflict, Invalid, TooMany
+from apps.core.errors import Conflict, Forbidden, Invalid, TooMany
 from apps.teams.access import TeamAccess, access_to_team
 from apps.teams.models import (
     MOST_BOTS,
@@ -44,6 +44,18 @@ def check_not_last_owner(member: Member) -> None:
     owners = Member.objects.filter(team=member.team_id, role=Role.OWNER).exclude(pk=member.pk)
     if not owners.exists():
         raise Conflict("last_owner", "A team needs an owner. Make somebody else an owner first.")
+
+
+def check_may_require_factor(access: TeamAccess) -> None:
+    """403 unless the caller is staff, and has a second factor if the team requires one now: others
+    are not asked for more than one does oneself.
+    """
+    access.principal.check_staff()
+    if access.team.second_factor_required and not access.user.has_second_factor:
+        raise Forbidden(
+            "second_factor_required",
+            "Add a second factor to your own account before you require one.",
+        )
 
 
 def check_bot_role(role: str) -> None:

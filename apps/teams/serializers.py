@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from apps.accounts.models import User
 from apps.accounts.serializers import UpdateSelf
+from apps.core.access import Level
 from apps.core.serializers import (
     NameField,
     RecordSerializer,
@@ -26,6 +27,7 @@ from apps.core.slugs import (
     team_slug_problem,
     username_problem,
 )
+from apps.teams.access import TeamAccess
 from apps.teams.models import Member, Role, Team
 
 BOT_ROLES = [str(role) for role in Role if role is not Role.OWNER]
@@ -40,6 +42,7 @@ class CreateTeam(RequestSerializer):
 
 class UpdateTeam(CreateTeam):
     is_active = StrictBooleanField(required=False)
+    second_factor_required = StrictBooleanField(required=False)
 
 
 class AddMember(RequestSerializer):
@@ -78,6 +81,7 @@ class TeamRecord(RecordSerializer):
     name = serializers.CharField()
     slug = serializers.CharField()
     is_active = serializers.BooleanField()
+    second_factor_required = serializers.BooleanField()
     caller_role = serializers.ChoiceField([str(role) for role in Role], allow_null=True)
     created_at = TimestampField()
     updated_at = TimestampField()
@@ -94,6 +98,7 @@ class MemberRecord(RecordSerializer):
     role = serializers.ChoiceField([str(role) for role in Role])
     is_active = serializers.BooleanField()
     is_bot = serializers.BooleanField()
+    has_second_factor = serializers.BooleanField(required=False)
     created_at = TimestampField()
     added_by_username = serializers.CharField(allow_null=True)
 
@@ -116,15 +121,18 @@ def team_record(team: Team, caller_role: str | None) -> dict[str, Any]:
         "name": team.name,
         "slug": team.slug,
         "is_active": team.is_active,
+        "second_factor_required": team.second_factor_required,
         "caller_role": caller_role,
         "created_at": team.created_at,
         "updated_at": team.updated_at,
     }
 
 
-def member_record(member: Member) -> dict[str, Any]:
-    """The record of a member whose `user` and `added_by` are loaded."""
-    return {
+def member_record(member: Member, viewer: TeamAccess) -> dict[str, Any]:
+    """The record of a member whose `user` and `added_by` are loaded. Only owners and staff see
+    `has_second_factor`.
+    """
+    record = {
         "username": member.user.username,
         "user_uuid": member.user.uuid,
         "display_name": member.user.display_name,
@@ -134,6 +142,9 @@ def member_record(member: Member) -> dict[str, Any]:
         "created_at": member.created_at,
         "added_by_username": member.added_by.username if member.added_by else None,
     }
+    if viewer.level >= Level.OWNER:
+        record["has_second_factor"] = member.user.has_second_factor
+    return record
 
 
 def bot_record(member: Member, base: str) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class TeamViewSet(TeamScoped):
         request=UpdateTeam,
         response=TeamRecord,
         even_inactive=True,
-        errors=("slug_taken",),
+        errors=("slug_taken", "staff_required"),
     )
     def update(self) -> dict[str, Any]:
         """Change a team's name or slug, deactivate it or activate it again."""
@@ -180,6 +180,9 @@ class MemberViewSet(TeamScoped):
             )
             self.member.team = self.team
 
+    def record_of(self, member: Member) -> dict[str, Any]:
+        return member_record(member, self.access)
+
     @property
     def leaving(self) -> bool:
         """Whether the caller removes their own membership."""
@@ -205,7 +208,7 @@ class MemberViewSet(TeamScoped):
     @operation(Level.READ, response=MemberRecord)
     def list(self) -> Response:
         """List the team's members, oldest first."""
-        return self.page_of(queries.list_members(self.team), member_record)
+        return self.page_of(queries.list_members(self.team), self.record_of)
 
     @operation(
         Level.ADMIN,
@@ -218,18 +221,18 @@ class MemberViewSet(TeamScoped):
         """Add a member."""
         user = named_user(self.validated_data["username"])
         member = actions.add_member(access=self.access, user=user, role=self.validated_data["role"])
-        return member_record(member)
+        return self.record_of(member)
 
     @operation(Level.READ, response=MemberRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a member."""
-        return member_record(self.member)
+        return self.record_of(self.member)
 
     @operation(Level.ADMIN, request=UpdateMember, response=MemberRecord, errors=("last_owner",))
     def update(self) -> dict[str, Any]:
         """Change a member's role."""
         actions.update_member(access=self.access, member=self.member, **self.validated_data)
-        return member_record(self.member)
+        return self.record_of(self.member)
 
     @operation(Level.ADMIN, status=204, errors=("invalid_transition", "last_owner"))
     def destroy(self) -> None:

@@ -22,7 +22,7 @@ from apps.repos.models import Repo
 from apps.repos.queries import list_own_repos
 from apps.teams.access import TeamAccess
 from apps.teams.models import Team
-from apps.teams.queries import list_teams
+from apps.teams.queries import accessible_teams
 from apps.web.decorators import page, repo_page, team_page
 from apps.web.frame import render_repo_page, team_context
 from apps.web.responses import PageRequest, render_page
@@ -50,7 +50,7 @@ MOST_SCOPES = 20
 def activity(request: PageRequest) -> HttpResponse:
     """The events of `?scope=`, or else those of the person's teams and repositories."""
     principal, before = request.principal, before_id(request)
-    teams = [*list_teams(principal)[:MOST_OWN]]
+    teams = [*accessible_teams(principal)[:MOST_OWN]]
     repos = list_own_repos(principal).filter(owner_user=principal.user.pk)
     keys = scope_keys(principal, teams, repos[:MOST_OWN])
     scope = request.GET.get("scope", "")

@@ -16,10 +16,14 @@ from apps.core.pagination import with_parameters
 from apps.core.serializers import VISIBLE, RequestSerializer
 from apps.core.slugs import USERNAME_MAX
 from apps.git.merge import Strategy
+from apps.pulls.draft_serializers import DRAFT_KINDS, UpdateDraftComment
 from apps.pulls.models import Pull, PullStatus
 from apps.pulls.rules import DECISIONS, SETTABLE, MergeRefused, merge_message
 from apps.pulls.serializers import (
+    APPLIED_MAX,
     COMMENT_KINDS,
+    COMMENT_MAX,
+    ApplySuggestions,
     CreateComment,
     CreatePull,
     CreateReview,
@@ -188,6 +192,13 @@ class LineReplyForm(ReplyForm):
     id_format = "line_%s"
 
 
+class EditDraftComment(EditForm, TextForm):
+    request_serializer = UpdateDraftComment
+
+    kind = choice_field("Kind", DRAFT_KINDS)
+    body = BodyField(required=True)
+
+
 class EditReply(EditForm, TextForm):
     request_serializer = UpdateReply
 
@@ -327,6 +338,8 @@ class ReviewForm(TextForm):
     status = choice_field("Decision", DECISIONS)
     expected_head_sha = hidden_field()
     expected_target_branch = hidden_field()
+    draft = hidden_field()
+    """The uuid of the draft review that the page has shown, if it has one."""
 
 
 class MergeForm(PageForm):
@@ -380,6 +393,35 @@ class UpdateBranchForm(PageForm):
     id_format = "update_%s"
 
     expected_head_sha = forms.CharField(widget=forms.HiddenInput)
+
+
+class ApplyForm(PageForm):
+    """Applies the suggestions in comments with these numbers."""
+
+    request_serializer = ApplySuggestions
+    id_format = "apply_%s"
+
+    comments = forms.Field(
+        label="Suggestions",
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": "Choose at least one."},
+    )
+    message = LinesField(
+        label="Message",
+        required=False,
+        empty_value=None,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="Without one, the commit names the file.",
+    )
+    expected_head_sha = forms.CharField(widget=forms.HiddenInput)
+
+    def clean_comments(self) -> list[int]:
+        sent = self.cleaned_data["comments"]
+        if len(sent) > APPLIED_MAX:
+            raise forms.ValidationError(f"At most {APPLIED_MAX} can be applied together.")
+        if not all(one.isdecimal() and int(one) <= COMMENT_MAX for one in sent):
+            raise forms.ValidationError("There is no such comment.")
+        return [*map(int, sent)]
 
 
 class PullFilters(FilterForm):

@@ -17,6 +17,7 @@ from django.utils.html import format_html
 
 from apps.accounts import rules
 from apps.accounts.models import EMAIL_MAX, Theme, User
+from apps.accounts.second_factors.codes import CODE_MAX
 from apps.accounts.serializers import CreateInvite, CreateToken, RotateToken, UpdateSelf
 from apps.core.changes import compare_with_page
 from apps.core.durations import parse_duration, parse_future
@@ -66,6 +67,8 @@ class PageForm(forms.Form):
     from there.
     """
     refusal_status = 422
+    needs_sign_in = False
+    """Whether the person has to sign in at their OpenID provider before they send it again."""
     id_format = "id_%s"
     """The format of the fields' ids; the forms of one page need different ids."""
 
@@ -210,6 +213,30 @@ class SignIn(PageForm):
     password = password_field("Password", "current-password")
 
 
+CODE_HELP = "The six digits that your authenticator app shows, or a recovery code."
+
+
+def code_field(help_text: str = CODE_HELP, *, required: bool = True) -> forms.CharField:
+    """A field for a code of the authenticator app or a recovery code."""
+    options: dict[str, Any] = {"help_text": help_text, "required": required}
+    attributes = PLAIN | {"autocomplete": "one-time-code"}
+    return text_field("Code", length=CODE_MAX, **options, **attributes)
+
+
+class ConfirmedForm(PageForm):
+    """A form that asks for the password and, from people with a second factor, for a code."""
+
+    current = password_field("Your password", "current-password")
+    code = code_field()
+
+    def __init__(self, request: PageRequest, **initial: Any) -> None:
+        super().__init__(request, **initial)
+        if not request.user.has_second_factor:
+            del self.fields["code"]
+        if not rules.asks_password(request.user):
+            del self.fields["current"]
+
+
 class Account(EditForm):
     request_serializer = UpdateSelf
 
@@ -240,9 +267,14 @@ class Account(EditForm):
         required=False,
         help_text="Needed only to change the e-mail address.",
     )
+    code = code_field(required=False)
 
     def __init__(self, request: PageRequest, **initial: Any) -> None:
         super().__init__(request, **initial)
+        if not request.user.has_second_factor:
+            del self.fields["code"]
+        if not rules.asks_password(request.user):
+            del self.fields["current"]
         if not settings.SENDS_MAIL:
             del self.fields["wants_mail"]
 
@@ -291,9 +323,9 @@ class NewPassword(PageForm):
         return again
 
 
-class ChangePassword(NewPassword):
+class ChangePassword(NewPassword, ConfirmedForm):
     current = password_field("Current password", "current-password")
-    field_order = ["current"]
+    field_order = ["current", "code"]
 
 
 EMAIL = text_field("E-mail", length=EMAIL_MAX, widget=forms.EmailInput, autocomplete="email")
@@ -456,6 +488,17 @@ class TeamSettings(EditForm):
         "90 days.",
         **PLAIN,
     )
+    second_factor_required = forms.BooleanField(
+        label="Require a second factor",
+        required=False,
+        help_text="Members without one are signed out, and have no access until they add one; "
+        "neither have their tokens. Only staff can change this.",
+    )
+
+    def __init__(self, request: PageRequest, **initial: Any) -> None:
+        super().__init__(request, **initial)
+        if not request.principal.is_staff:
+            del self.fields["second_factor_required"]
 
 
 class NewMember(PageForm):

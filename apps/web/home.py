@@ -34,7 +34,7 @@ from apps.repos.models import RepoQuerySet
 from apps.repos.queries import list_own_repos, list_readable_repos
 from apps.site.models import SiteSettings
 from apps.statuses.models import StatusState
-from apps.teams.queries import list_teams
+from apps.teams.queries import accessible_teams
 from apps.web.activity import feed_context, graph, scope_keys
 from apps.web.decorators import POST, page
 from apps.web.responses import PageRequest, page_of, parameter, redirect_to, render_page, safe_path
@@ -65,7 +65,7 @@ def home(request: PageRequest) -> HttpResponse:
     if not request.principal.is_signed_in:
         return welcome(request)
     principal = request.principal
-    teams = first_rows(principal, list_teams, MOST_TEAMS)
+    teams = first_rows(principal, accessible_teams, MOST_TEAMS)
     keys = scope_keys(principal, teams, first_rows(principal, personal_repos, MOST_REPOS))
     events = newest_events(keys.values(), before=PAST_ALL, size=EVENTS)
     unread = [*ping_values(list_pings(principal, unread=True))[: MOST_COUNTED + 1]]

@@ -12,7 +12,10 @@ from django.utils.safestring import SafeString, mark_safe
 
 from apps.browse.names import path_in_tree, shown_path
 from apps.core.access import Level
+from apps.core.pagination import count_parameter, with_parameters
 from apps.git.diff import FileChange
+from apps.pulls.draft_reviews import DraftComment, DraftReview
+from apps.pulls.draft_serializers import draft_comment_record
 from apps.pulls.models import Pull, PullVersion
 from apps.pulls.places import LinePlace
 from apps.pulls.queries import comments_of
@@ -23,11 +26,15 @@ from apps.threads.queries import list_replies_below
 from apps.threads.serializers import reply_record
 from apps.web.conversations import with_html
 from apps.web.diff_tables import Place
+from apps.web.pulls import apply_address
 from apps.web.responses import PageRequest
+from apps.web.suggested_changes import add_suggestions
 from apps.web.templatetags.anchors import anchor_of
 
 COMMENTS_MAX = 1000
 """Comments of a pull that a page shows, and as many replies to them."""
+COMMENTS = 100
+"""Comments that a page shows whole, those of `?comments=`; each other one is a link."""
 REASONS = {
     "changed": "the lines have changed since then",
     "file_deleted": "the file has been deleted since then",
@@ -54,6 +61,10 @@ class Comments:
     """Those whose lines are not among the current ones."""
     elsewhere: list[dict[str, Any]] = field(default_factory=list)
     """Those on files that the pull no longer changes."""
+    loose_drafts: list[dict[str, Any]] = field(default_factory=list)
+    """Draft comments on such files, and those that answer no comment of the page."""
+    suggestion_count: int = 0
+    """The number of suggestions that can be applied."""
     form: str = ""
     """The form for a comment, below the row `form_row`."""
     form_row: str = ""
@@ -87,12 +98,16 @@ class Comments:
 
     def html(self, comments: Sequence[dict[str, Any]]) -> SafeString:
         parts = [
-            render_to_string(
-                "web/_line_comment.html", {**self.context, "comment": one}, self.request
-            )
+            render_to_string(template_of(one), {**self.context, "comment": one}, self.request)
             for one in comments
         ]
         return mark_safe("".join(parts))  # noqa: S308 - of templates
+
+
+def template_of(comment: dict[str, Any]) -> str:
+    if "is_draft" in comment:
+        return "web/_draft_comment.html"
+    return "web/_closed_comment.html" if "link" in comment else "web/_line_comment.html"
 
 
 def comments_for(
@@ -101,35 +116,66 @@ def comments_for(
     pull: Pull,
     version: PullVersion,
     files: Sequence[FileChange],
+    draft: DraftReview | None,
 ) -> Comments:
-    """The comments of a pull with their replies, on the files of a version. Three queries."""
+    """The comments of a pull with their replies, and those of the reader's draft, on the files of a
+    version. Three queries.
+    """
     comments = Comments(request, access, pull, comment_context(access, pull))
+    drafts = [draft_comment_record(one) for one in draft.comments.all()] if draft else []
+    records = records_of(request, access, pull, drafts)
+    comments.suggestion_count = add_suggestions(records)
+    add_suggestions(drafts)
+    comments.context["apply_address"] = apply_address(pull, access, comments.suggestion_count)
     by_path = {("n", file.path): file for file in files}
     by_path |= {("o", file.previous_path or file.path): file for file in files}
-    for record in records_of(request, access, pull):
-        anchor, current = record["anchor"], record["anchor"]["current"]
-        side = "o" if anchor["side"] == Side.OLD else "n"
-        where = current or anchor
-        path = path_in_tree(where["path"], where.get("path_base64"))
-        file = by_path.get((side, path))
-        commit = version.merge_base_sha if side == "o" else version.head_sha
-        is_here = bool(current) and current["commit_sha"] == commit
-        record["words"] = words_of(anchor)
-        record["reason"] = REASONS.get(anchor["outdated_reason"] or "", "")
-        record["file"] = shown_path(path)
-        if file is None:
-            record["is_elsewhere"] = True
-            comments.elsewhere.append(record)
-        elif is_here:
-            row = f"{anchor_of(file.path)}-{side}{current['line']}"
-            comments.by_row[anchor_of(file.path)][row].append(record)
+    by_number = {reply["number"]: one for one in records for reply in (one, *one["replies"])}
+    for record in [*records, *(one | {"is_draft": True} for one in drafts)]:
+        if record["anchor"] is None:
+            parent = by_number.get(record["parent_reply_number"])
+            of_parent = comments.loose_drafts if parent is None else parent["drafts"]
+            of_parent.append(record)
         else:
-            comments.at_head[anchor_of(file.path)].append(record)
+            add_to_file(comments, record, version, by_path)
     return comments
 
 
-def records_of(request: PageRequest, access: RepoAccess, pull: Pull) -> list[dict[str, Any]]:
-    """The records of the comments, each with the records of the replies to it."""
+def add_to_file(
+    comments: Comments,
+    record: dict[str, Any],
+    version: PullVersion,
+    by_path: Mapping[tuple[str, bytes], FileChange],
+) -> None:
+    """Put a comment below its lines, else to the head of its file, else beside the files. The lines
+    of a draft comment have not been looked for in later versions.
+    """
+    anchor, is_draft = record["anchor"], "is_draft" in record
+    current = anchor if is_draft else anchor["current"]
+    side = "o" if anchor["side"] == Side.OLD else "n"
+    where = current or anchor
+    path = path_in_tree(where["path"], where.get("path_base64"))
+    file = by_path.get((side, path))
+    commit = version.merge_base_sha if side == "o" else version.head_sha
+    record["words"] = words_of(anchor)
+    record["reason"] = REASONS.get(anchor.get("outdated_reason") or "", "")
+    record["file"] = shown_path(path)
+    record["is_here"] = bool(file and current and current["commit_sha"] == commit)
+    if file is None:
+        record["is_elsewhere"] = True
+        (comments.loose_drafts if is_draft else comments.elsewhere).append(record)
+    elif record["is_here"]:
+        row = f"{anchor_of(file.path)}-{side}{current['line']}"
+        comments.by_row[anchor_of(file.path)][row].append(record)
+    else:
+        comments.at_head[anchor_of(file.path)].append(record)
+
+
+def records_of(
+    request: PageRequest, access: RepoAccess, pull: Pull, drafts: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The records of the comments, each with the records of the replies to it. Adds the HTML of all
+    texts, also of those of the draft.
+    """
     number, columns = pull.number, ANCHORED_ROW.values()
     rows = comments_of(pull).values_list(*columns)[:COMMENTS_MAX]
     records = [reply_record(row, number) for row in rows]
@@ -137,13 +183,27 @@ def records_of(request: PageRequest, access: RepoAccess, pull: Pull) -> list[dic
     below = list_replies_below(pull.thread, by_number, COMMENTS_MAX)
     replies = [(root, reply_record(row, number)) for root, row in below]
     for record in records:
-        record["replies"] = []
+        record |= {"replies": [], "drafts": []}
     for root, reply in replies:
         by_number[root]["replies"].append(reply)
-    every = [*records, *(reply for _, reply in replies)]
-    texts = [record for record in every if not record["is_deleted"]]
-    with_html(request, access, texts, Reply.objects, address=f"/{access.repo.path}/pulls/{number}")
+    close_others(request, records)
+    whole = [record for record in records if "link" not in record]
+    every = [*whole, *(reply for record in whole for reply in record["replies"])]
+    texts = [*drafts, *(record for record in every if not record["is_deleted"])]
+    managers = [Reply.objects, *([DraftComment.objects] if drafts else [])]
+    with_html(request, access, texts, *managers, address=f"/{access.repo.path}/pulls/{number}")
     return records
+
+
+def close_others(request: PageRequest, records: Sequence[dict[str, Any]]) -> None:
+    """Set `link` of the comments that are on another page of them: the address that opens them."""
+    number = count_parameter(request.GET, "comments", 1)
+    gone = {"part": None, "comment": None, "reply": None}
+    for index, record in enumerate(records):
+        page = index // COMMENTS + 1
+        if page != number:
+            query = with_parameters(request.GET, **gone, comments=page)
+            record["link"] = f"?{query}#comment-{record['number']}"
 
 
 def words_of(anchor: dict[str, Any]) -> str:

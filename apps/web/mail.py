@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.template.loader import render_to_string
 from django.urls import reverse
 
@@ -15,8 +15,6 @@ from apps.core import mail
 from apps.core.views import site_url
 from apps.site.limits import admits_mail
 
-SENDER = ThreadPoolExecutor(1, thread_name_prefix="mail")
-"""Sends one e-mail at a time; the process ends after it has sent those in the queue."""
 NO_MAIL = "This site sends no e-mail: ask its staff for the link, which the server has printed"
 
 
@@ -26,9 +24,14 @@ def send_reset(email: str) -> None:
     Returns at once, and takes as long for an unknown address: the time of sending must not reveal
     whether an account exists. For the same reason mail to unknown addresses counts.
     """
-    people = list(User.objects.filter(email_key=email.lower(), is_active=True))
+    holders = User.objects.filter(email_key=email.lower(), is_active=True)
+    if settings.OIDC_ISSUER:  # nor may an address give a password to who has been without one
+        holders = holders.exclude(
+            password__startswith=UNUSABLE_PASSWORD_PREFIX, identities__isnull=False
+        )
+    people = list(holders)
     if admits_mail(email):
-        SENDER.submit(_send_resets, people)
+        mail.SENDER.submit(_send_resets, people)
 
 
 def send_confirmation(user: User, email: str) -> str:
@@ -39,7 +42,7 @@ def send_confirmation(user: User, email: str) -> str:
     """
     title, proof = "Confirm your e-mail address for Guildhall", address_proof(user, email)
     if admits_mail(email):
-        SENDER.submit(_send, email, title, "confirm-email", user, proof)
+        mail.SENDER.submit(_send, email, title, "confirm-email", user, proof)
     way = f"We have sent a link to {email}" if settings.SENDS_MAIL else NO_MAIL
     return f"Your e-mail address is not confirmed yet. {way}. It works for a day."
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpResponse
@@ -13,7 +16,9 @@ from apps.core.errors import NotFound
 from apps.core.pagination import count_parameter, with_parameters
 from apps.git.diff import FileChange
 from apps.pulls import actions, versions
+from apps.pulls.draft_reviews import DraftComment, DraftReview, find_draft
 from apps.pulls.models import Pull, PullVersion
+from apps.pulls.places import LinePlace
 from apps.pulls.queries import Progress, get_pull, progress_of
 from apps.repos.access import RepoAccess
 from apps.threads import actions as threads
@@ -29,22 +34,36 @@ from apps.web.conversations import (
 )
 from apps.web.decorators import POST, repo_page
 from apps.web.diff_tables import Place
-from apps.web.diffs import Reader, chosen_lines, shown_difference
+from apps.web.diffs import Difference, Reader, chosen_lines, shown_difference
 from apps.web.file_tree import file_tree
 from apps.web.frame import render_repo_page
 from apps.web.line_comments import Comments, comments_for, line_place
 from apps.web.pulls import MOST_VERSIONS, difference_of, expectations, pull_header
 from apps.web.responses import PageRequest, redirect_to
+from apps.web.suggested_changes import suggestion_block
 from apps.web.templatetags.anchors import anchor_of
 
 AT = "at"
 """The version that a form of the page has shown: a parameter of its action."""
-KEPT = {"version", "from", "view", "w", "viewed", "open"}
+KEPT = {"version", "from", "view", "w", "viewed", "open", "comments"}
 """Parameters that the form of the filter keeps."""
 CHOSEN = ("lines", "lines_in", "lines_side", "lines_from", "lines_to")
 """Parameters of the marked lines."""
 FORM_ID = 'id="say-line"'
+SUGGEST = "suggest"
+"""The parameter that begins a comment with a suggestion."""
+DRAFT = "draft"
+"""The name of the button that adds a comment to the person's draft review."""
 Form = CommentForm | LineReplyForm
+
+
+@dataclass(frozen=True)
+class LineForm:
+    """The form for a comment at a place, or for a reply to the comment `to`."""
+
+    form: Form | None = None
+    place: Place | None = None
+    to: int | None = None
 
 
 @repo_page()
@@ -61,31 +80,31 @@ def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
         form = LineReplyForm(request, unbound=True, kind=REPLY_KINDS[0])
     elif may_change(access) and place:
         form = CommentForm(request, unbound=True, kind="comment")
-    return show_files(request, access, pull, form, place=place, to=to)
+    return show_files(request, access, pull, LineForm(form, place, to))
 
 
 def show_files(
-    request: PageRequest,
-    access: RepoAccess,
-    pull: Pull,
-    form: Form | None = None,
-    *,
-    place: Place | None = None,
-    to: int | None = None,
+    request: PageRequest, access: RepoAccess, pull: Pull, line_form: LineForm
 ) -> HttpResponse:
-    """The tab, with the form for a comment at a place or for a reply to the comment `to`."""
+    """The tab, with a form if there is one."""
     version = versions.get_version(pull, version_of(request))
     since = versions.get_version(pull, of) if (of := number_of(request, "from")) else None
     progress = progress_of(pull, access.principal.person_id)
+    draft, form = find_draft(pull, access.principal.person_id), line_form.form
     context: dict[str, Any] = {
         **basic_context(request, access, pull),
+        "draft": draft,
         "version": version,
         "since": since,
         "is_newest": bool(version and version.version == pull.last_version),
     }
     if version is not None:
-        opened = opened_form(request, access, pull, version, form, place, to)
-        context |= changes_context(request, access, version, since, progress, opened)
+        difference = difference_of(version, since, who_asks(request))
+        files = difference.changes.files
+        opened = opened_form(request, access, version, line_form, files, has_draft=bool(draft))
+        comments = comments_for(request, access, pull, version, files, draft)
+        add_forms(request, comments, version, opened)
+        context |= changes_context(request, access, difference, progress, comments)
         if "part" in request.GET:
             return render_repo_page(request, access, "_pull_file", tab="pulls", **context)
         if request.method != "POST":
@@ -95,7 +114,7 @@ def show_files(
         "status": form.status_code if form else 200,
         "headers": form.headers if form else {},
         "form": form,
-        "review_form": review_form(request, version),
+        "review_form": review_form(request, version, draft),
     }
     header = pull_header(access, pull, "files")
     return render_repo_page(request, access, "pull_files", tab="pulls", **header, **context)
@@ -146,72 +165,91 @@ def kept_query(request: PageRequest) -> list[tuple[str, str]]:
 
 def page_query(request: PageRequest, **changed: Any) -> str:
     """The query of this page without an open form, for the actions of its forms."""
-    gone = dict.fromkeys((AT, "part", "comment", "reply", *CHOSEN))
+    gone = dict.fromkeys((AT, "part", "comment", "reply", SUGGEST, *CHOSEN))
     return with_parameters(request.GET, **{**gone, **changed})
 
 
 def opened_form(
     request: PageRequest,
     access: RepoAccess,
-    pull: Pull,
     version: PullVersion,
-    form: Form | None,
-    place: Place | None,
-    to: int | None,
+    line_form: LineForm,
+    files: Sequence[FileChange],
+    *,
+    has_draft: bool,
 ) -> dict[str, Any]:
     """The HTML of the form, and the place or the reply to which it belongs."""
+    form, place, to = line_form.form, line_form.place, line_form.to
     if form is None:
         return {"html": SafeString(""), "place": None, "to": None}
+    block = "" if to or not place else block_of(version, place, files)
+    address = f"/{access.repo.path}/pulls/{version.pull.number}"
+    if block and SUGGEST in request.GET and not form.is_bound and not form.is_preview:
+        form.initial = {**form.initial, "body": block, "kind": "suggestion"}
     if form.is_preview:
         text = str(form.initial["body"])[: form.fields["body"].max_length]
         [record] = with_html(request, access, [{"body": text}])
         form.preview = record["body_html"]
-    at = page_query(request, **{AT: version.version})
-    address = f"/{access.repo.path}/pulls/{pull.number}"
-    end = f"{to}/reply" if to else str(place)
+    query, at = page_query(request), page_query(request, **{AT: version.version})
     context = {
         "form": form,
         "place": place,
         "to": to,
-        "action": f"{address}/comments/{end}?{at}",
-        "cancel": f"{address}/files?{page_query(request)}#{f'reply-{to}' if to else place}",
+        "has_draft": has_draft,
+        "block": block,
+        "suggest": f"{address}/files?{page_query(request, comment=place, suggest='yes')}",
+        "action": f"{address}/comments/{f'{to}/reply' if to else place}?{at}",
+        "cancel": f"{address}/files?{query}#{f'reply-{to}' if to else place}",
     }
     html = render_to_string("web/_line_form.html", context, request)
     return {"html": html, "place": place, "to": to}
 
 
-def changes_context(
-    request: PageRequest,
-    access: RepoAccess,
-    version: PullVersion,
-    since: PullVersion | None,
-    progress: Progress,
-    opened: dict[str, Any],
-) -> dict[str, Any]:
-    """The context of `_diff.html` and `_diff_file.html` with the tools of a reader."""
-    difference = difference_of(version, since, who_asks(request))
-    files = difference.changes.files
-    comments = comments_for(request, access, version.pull, version, files)
+def block_of(version: PullVersion, place: Place, files: Sequence[FileChange]) -> str:
+    """A suggestion with the lines of a place, to be edited; "" if there can be none."""
+    with suppress(NotFound):
+        return suggestion_block(version, file_with(place.anchor, files), place)
+    return ""
+
+
+def add_forms(
+    request: PageRequest, comments: Comments, version: PullVersion, opened: dict[str, Any]
+) -> None:
+    """Let the comments of the page have links to forms, and the open form."""
     comments.context |= {
         "line_reply": escape(f"?{with_parameters(request.GET, part=None, comment=None)}&reply="),
         "query": page_query(request),
         **opened,
+        "version": version,
+        "kept_query": kept_query(request),
     }
-    comments.context |= {"version": version, "kept_query": kept_query(request)}
     comments.lines = chosen_lines(request.GET)
     comments.form = opened["html"]
     comments.form_row = opened["place"].end if opened["place"] and not opened["to"] else ""
+
+
+def changes_context(
+    request: PageRequest,
+    access: RepoAccess,
+    difference: Difference,
+    progress: Progress,
+    comments: Comments,
+) -> dict[str, Any]:
+    """The context of `_diff.html` and `_diff_file.html` with the tools of a reader."""
     reader = reader_of(request, access, progress, comments)
     diff = shown_difference(request, difference, reader=reader)
     hides = request.GET.get("viewed") == "hide"
-    html = "".join(file["table"] + file["comments"] for file in diff["files"] if opened["html"])
+    html = "".join(file["table"] + file["comments"] for file in diff["files"] if comments.form)
     return {
         "diff": diff,
         "tree": file_tree(diff["files"]),
-        "viewed_count": sum(map(progress.has_viewed, files)),
+        "viewed_count": sum(map(progress.has_viewed, difference.changes.files)),
         "other_viewed": with_parameters(request.GET, page=None, viewed=None if hides else "hide"),
         "elsewhere": comments.html(comments.elsewhere),
-        "lost_form": "" if FORM_ID in html else opened["html"],
+        "loose_drafts": comments.html(comments.loose_drafts),
+        "suggestion_count": comments.suggestion_count,
+        "apply_address": comments.context["apply_address"],
+        "lost_form": "" if FORM_ID in html else comments.form,
     }
 
 
@@ -246,11 +284,15 @@ def unseen_since(version: PullVersion | None, progress: Progress) -> int | None:
     return progress.seen_version if is_new else progress.previous_version
 
 
-def review_form(request: PageRequest, version: PullVersion | None) -> ReviewForm:
-    expected = {} if version is None else expectations(version.pull)
+def review_form(
+    request: PageRequest, version: PullVersion | None, draft: DraftReview | None
+) -> ReviewForm:
+    initial: dict[str, Any] = {"status": "approved"}
     if version is not None:
-        expected["expected_head_sha"] = version.head_sha
-    return ReviewForm(request, unbound=True, status="approved", **expected)
+        initial |= {**expectations(version.pull), "expected_head_sha": version.head_sha}
+    if draft is not None:
+        initial |= {"body": draft.body, "draft": draft.uuid}
+    return ReviewForm(request, unbound=True, **initial)
 
 
 @repo_page(methods=POST, throttle="pulls")
@@ -305,10 +347,28 @@ def comment(request: PageRequest, access: RepoAccess, number: int, place: str) -
             if version is None:
                 raise NotFound("not_found", "This pull has no changes.")
             file = file_with(where.anchor, versions.files_of(version, who_asks(request)).files)
-            fields = {"place": line_place(version, file, where), **form.cleaned_data}
-            actions.comment_on_line(access=access, pull=pull, **fields)
+            line = line_place(version, file, where)
+            send = draft_on_line if DRAFT in request.POST else actions.comment_on_line
+            send(access=access, pull=pull, place=line, **form.cleaned_data)
             return back_to(request, access, number, where.end, opened=where.anchor)
-    return show_files(request, access, pull, form, place=where)
+    return show_files(request, access, pull, LineForm(form, where))
+
+
+def draft_on_line(
+    *, access: RepoAccess, pull: Pull, place: LinePlace, body: str, kind: str
+) -> DraftComment:
+    """Add a comment to the caller's draft, as `comment_on_line` writes one."""
+    return actions.add_draft_comment(
+        access=access,
+        pull=pull,
+        body=body,
+        kind=kind,
+        commit_sha=place.commit_sha,
+        line=place.line,
+        start_line=place.first,
+        side=place.side,
+        path=place.path.decode("utf-8", "surrogateescape"),
+    )
 
 
 @repo_page(methods=POST, throttle="threads")
@@ -320,6 +380,14 @@ def reply_to_comment(
     answered = comment_of(access, pull, to)
     if form.is_valid():
         with form.refusals():
+            if DRAFT in request.POST:
+                drafted = actions.add_draft_comment(
+                    access=access,
+                    pull=pull,
+                    parent_reply_number=answered.number,
+                    **form.cleaned_data,
+                )
+                return back_to(request, access, number, f"draft-{drafted.uuid}")
             reply = threads.create_reply(
                 access=access,
                 thread=answered.thread,
@@ -327,7 +395,7 @@ def reply_to_comment(
                 **form.cleaned_data,
             )
             return back_to(request, access, number, f"reply-{reply.number}")
-    return show_files(request, access, pull, form, to=to)
+    return show_files(request, access, pull, LineForm(form, to=to))
 
 
 @repo_page(methods=POST, throttle="threads")

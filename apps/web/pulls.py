@@ -25,6 +25,7 @@ from apps.pulls.approval import (
     approval_by,
     readiness_of,
 )
+from apps.pulls.draft_reviews import DraftReview, find_draft
 from apps.pulls.filters import PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, PullStatus, PullVersion, Review
 from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
@@ -60,6 +61,7 @@ from apps.web.diffs import Difference, shown_difference
 from apps.web.forms import PageForm
 from apps.web.frame import render_repo_page, repo_context
 from apps.web.responses import PageRequest, page_number, page_of, redirect_to
+from apps.web.suggested_changes import add_suggestions
 from apps.web.verdicts import verdict_of
 
 CONVERSATION_KINDS = [
@@ -72,7 +74,7 @@ CONVERSATION_KINDS = [
 LIVE = " ".join(
     kind
     for kind in Kind
-    if kind.startswith(("reply-", "pull-", "review-", "branch-pushed", "status-", "auto-merge-"))
+    if kind.startswith(("reply-", "pull-", "review-", "branch-", "status-", "auto-merge-"))
 )
 """The kinds of events that an open page of a pull follows."""
 MOST_EVENTS = 200
@@ -153,8 +155,8 @@ def show_pull(
     stored = [(Reply.objects, replies), (Review.objects, review_records)]
     managers = [manager for manager, records in stored if records]
     with_html(request, access, [record, *replies, *review_records], *managers, address=here)
+    count = add_suggestions(replies)
     form = next(iter(submitted.values()), PageForm(request, unbound=True))
-    forms = forms_of(request, pull) | submitted
     return form.render_page(
         request,
         "pull",
@@ -163,24 +165,45 @@ def show_pull(
         page=page,
         items=items,
         live_kinds=LIVE,
+        suggestion_count=count,
+        apply_address=apply_address(pull, access, count),
         **verdict_context(pull, access, approval),
         **reviewers_context(access, pull, eligibility.protections),
-        answered=answered,
-        **forms,
-        talk_form=forms["review_form"] if "review_form" in submitted else forms["reply_form"],
+        **forms_context(request, access, pull, answered, submitted),
         version=pull.thread.version,
         diff=None if answered else inline_changes(request, pull),
         **repo_context(access, "pulls"),
     )
 
 
-def forms_of(request: PageRequest, pull: Pull) -> dict[str, PageForm]:
-    """The forms of a pull's page. Those for reviewing and merging send head and target."""
+def forms_context(
+    request: PageRequest,
+    access: RepoAccess,
+    pull: Pull,
+    answered: Reply | None,
+    submitted: dict[str, PageForm],
+) -> dict[str, Any]:
+    """The forms of the page, and the reader's draft review. `talk_form` replies or reviews."""
+    draft = find_draft(pull, access.principal.person_id)
+    forms = forms_of(request, pull, None if answered else draft) | submitted
+    name = "review_form" if "review_form" in submitted else "reply_form"
+    return {"answered": answered, "draft": draft, **forms, "talk_form": forms[name]}
+
+
+def forms_of(
+    request: PageRequest, pull: Pull, draft: DraftReview | None = None
+) -> dict[str, PageForm]:
+    """The forms of a pull's page. Those for reviewing and merging send head and target; the text of
+    a reply or review begins with that of the draft.
+    """
     expected = expectations(pull)
+    text = draft.body if draft else ""
     return {
-        "reply_form": ReplyForm(request, unbound=True, kind=REPLY_KINDS[0]),
+        "reply_form": ReplyForm(request, unbound=True, kind=REPLY_KINDS[0], body=text),
         "reviewers_form": ReviewersForm(request, unbound=True),
-        "review_form": ReviewForm(request, unbound=True, status="approved", **expected),
+        "review_form": ReviewForm(
+            request, unbound=True, status="approved", draft=draft and draft.uuid, **expected
+        ),
         "merge_form": MergeForm.of(request, pull),
         "update_form": UpdateBranchForm(
             request, unbound=True, expected_head_sha=expected["expected_head_sha"]
@@ -229,15 +252,32 @@ def source_context(
     """
     branch, _ = pull.tip_refs()
     source = pull.source_repo if pull.is_from_fork else access.repo
-    own = access_to(access.principal, source) if source and pull.is_from_fork else access
     merges = verdict["record"]["allowed_strategies"] if verdict else []
-    may_push = source is not None and own.level >= Level.WRITE and own.is_writable
     return {
         "exists": branch is not None,
-        "may_push": may_push and access.is_writable,
+        "may_push": may_push_source(pull, access),
         "is_behind": pull.is_active and bool(merges) and Strategy.FAST_FORWARD not in merges,
         "can_delete": branch is not None and source and branch.name != source.default_branch,
     }
+
+
+def may_push_source(pull: Pull, access: RepoAccess) -> bool:
+    """Whether the caller may push to the source branch. One query for a fork of a team."""
+    source = pull.source_repo if pull.is_from_fork else access.repo
+    if source is None:
+        return False
+    own = access_to(access.principal, source) if pull.is_from_fork else access
+    return own.level >= Level.WRITE and own.is_writable and access.is_writable
+
+
+def apply_address(pull: Pull, access: RepoAccess, count: int) -> str:
+    """The address of the page that applies suggestions; "" if the caller may not, or if there are
+    none.
+    """
+    may_apply = count and pull.is_active and access.principal.is_signed_in
+    if not may_apply or not may_push_source(pull, access):
+        return ""
+    return f"/{access.repo.path}/pulls/{pull.number}/apply-suggestions"
 
 
 def conversation(
@@ -301,11 +341,15 @@ def conversation_events(pull: Pull) -> list[Event]:
 
 @repo_page(methods=POST, throttle="pulls")
 def review(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Review the head that the page has shown: comment, approve or request changes."""
+    """Review the head that the page has shown: comment, approve or request changes. Sends the draft
+    that the page has shown.
+    """
     pull, form = get_pull(access.repo, number), ReviewForm(request)
     if form.is_valid():
         with form.refusals():
-            review = actions.create_review(access=access, pull=pull, **form.cleaned_data)
+            values = form.cleaned_data
+            send = actions.submit_draft if values.pop("draft") else actions.create_review
+            review = send(access=access, pull=pull, **values)
             return redirect_to(f"/{access.repo.path}/pulls/{number}#review-{review.uuid}")
     return show_pull(request, access, pull, 1, review_form=form)
 

@@ -53,6 +53,7 @@ GONE = (403, 404, 409)
 ORIGIN_ONLY = "strict-origin"
 """The Referrer-Policy of pages with a secret."""
 NOT_TYPED = {"csrfmiddlewaretoken", "next", "invite", "token", "password", "again", "current"}
+NOT_TYPED |= {"code", "credential"}
 """Fields that `typed_values` leaves out: tokens, links and passwords."""
 HIDDEN_FIELDS = {"expected_head_sha", "expected_target_branch", "preview"}
 """Fields that a redisplayed form must send again, but that nobody has typed."""

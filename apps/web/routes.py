@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from django.conf import settings as site_settings
 from django.urls import URLPattern, path
 
 from apps.web import (
     activity,
+    audit,
     bots,
     commits,
     comparisons,
@@ -16,7 +18,9 @@ from apps.web import (
     pulls,
     reference,
     repos,
+    review_pages,
     search,
+    second_factor,
     settings,
     signin,
     teams,
@@ -37,6 +41,7 @@ urlpatterns = [
     path("avatars/users/<uid:uid>.svg", teams.avatar),
     path("avatars/teams/<uid:uid>.svg", teams.avatar),
     path("signin", signin.signin, name="signin"),
+    path("signin/code", signin.signin_code, name="signin-code"),
     path("signup", signin.signup, name="signup"),
     path("signout", signin.signout, name="signout"),
     path("admin/login/", signin.admin_signin, name="admin-signin"),
@@ -51,6 +56,29 @@ urlpatterns = [
     path("settings/appearance", settings.appearance, name="appearance"),
     path("unsubscribe", settings.unsubscribe, name="unsubscribe"),
     path("settings/password", signin.password, name="password"),
+    path("settings/second-factor", second_factor.second_factor, name="second-factor"),
+    path("settings/second-factor/app", second_factor.add_authenticator, name="add-authenticator"),
+    path(
+        "settings/second-factor/codes",
+        second_factor.new_recovery_codes,
+        name="new-recovery-codes",
+    ),
+    path(
+        "settings/second-factor/remove",
+        second_factor.remove_authenticator,
+        name="remove-authenticator",
+    ),
+    path("settings/second-factor/passkeys", second_factor.add_passkey, name="add-passkey"),
+    path(
+        "settings/second-factor/passkeys/create",
+        second_factor.create_passkey,
+        name="create-passkey",
+    ),
+    path(
+        "settings/second-factor/passkeys/<uid:uid>/remove",
+        second_factor.remove_passkey,
+        name="remove-passkey",
+    ),
     path("settings/invites", settings.invites, name="invites"),
     path("settings/invites/<uid:uid>/delete", settings.delete_invite, name="delete-invite"),
     path("settings/sessions", settings.sessions, name="sessions"),
@@ -76,6 +104,10 @@ urlpatterns = [
     path(f"{bot}/delete", bots.delete_bot),
     path(f"{bot}/tokens/<uid:uid>/rotate", bots.rotate_bot_token),
     path(f"{bot}/tokens/<uid:uid>/revoke", bots.revoke_bot_token),
+    path("site/audit", audit.site_audit, name="site-audit"),
+    path("site/audit/export", audit.export_site_audit),
+    path("teams/<team_slug:team_slug>/~settings/audit", audit.team_audit),
+    path("teams/<team_slug:team_slug>/~settings/audit/export", audit.export_team_audit),
     path("users/<username:username>", teams.user),
     path("webhooks/<uid:uid>", webhooks.find_webhook, name="find-webhook"),
 ]
@@ -98,6 +130,10 @@ def webhook_routes(below: str, owner: str) -> list[URLPattern]:
     return [path(address, getattr(page, owner)) for address, page in pages.items()]
 
 
+if site_settings.OIDC_ISSUER:
+    from apps.web import openid
+
+    urlpatterns += openid.routes()
 urlpatterns += [
     *webhook_routes("site/webhooks", "of_site"),
     *webhook_routes("teams/<team_slug:team_slug>/~settings/webhooks", "of_team"),
@@ -106,6 +142,7 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     below = f"{owner}/<repo_slug:repo_slug>"
     protection = f"{below}/settings/protections/<uid:uid>"
     comment = f"{below}/pulls/<number:number>/comments/<number:to>"
+    draft_comment = f"{below}/pulls/<number:number>/draft/<uid:comment>"
     reply = f"{below}/threads/<number:number>/replies/<number:to>"
     urlpatterns += [
         path(f"{below}.git", repos.clone_address),
@@ -140,6 +177,10 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{below}/pulls/<number:number>/comments/<segment:place>", pull_files.comment),
         path(f"{comment}/reply", pull_files.reply_to_comment),
         path(f"{comment}/status", pull_files.set_comment_status),
+        path(f"{below}/pulls/<number:number>/draft/discard", review_pages.discard_draft),
+        path(f"{draft_comment}/edit", review_pages.edit_draft_comment),
+        path(f"{draft_comment}/delete", review_pages.delete_draft_comment),
+        path(f"{below}/pulls/<number:number>/apply-suggestions", review_pages.apply_suggestions),
         path(f"{below}/pulls/<number:number>/compare", comparisons.choose_versions),
         path(f"{below}/pulls/<number:number>/compare/<segment:text>", comparisons.compare_versions),
         path(f"{below}/pulls/<number:number>/reviews", pulls.review),

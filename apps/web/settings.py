@@ -31,9 +31,9 @@ from apps.accounts.rules import check_email, check_invites_open, token_status
 from apps.core.access import Level
 from apps.core.views import site_url
 from apps.site.kinds import RateScope
+from apps.web.confirming import confirms
 from apps.web.decorators import FORM, POST, page
 from apps.web.forms import (
-    WRONG_CURRENT,
     Account,
     Appearance,
     ConfirmDeletion,
@@ -70,10 +70,9 @@ def account(request: PageRequest) -> HttpResponse:
         changed = {name: form.cleaned_data[name] for name in form.changed_data}
         email = changed.pop("email", user.email)
         changed.pop("current", None)
+        changed.pop("code", None)
         moved = User.objects.normalize_email(email) != user.email
-        if moved and not user.check_password(form.cleaned_data["current"]):
-            form.add_error("current", WRONG_CURRENT)
-        else:
+        if not moved or confirms(request, form):
             with form.refusals():
                 check_email(email)
                 gone = "" if moved and not email else None

@@ -134,7 +134,8 @@ def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
     form = TeamSettings(request, **values)
     if form.is_valid():
         with form.refusals():
-            actions.update_team(access=access, **(values | form.changes()))
+            unchanged = {name: values[name] for name in form.fields}
+            actions.update_team(access=access, **(unchanged | form.changes()))
             return redirect_to(f"/{team.path}/~settings", request, "Team saved.")
         team.refresh_from_db()  # the header must not show refused values
     return form.render_page(request, "team_settings", **team_context(access, "settings"))

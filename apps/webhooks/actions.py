@@ -14,7 +14,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
-from apps.core.changes import given, set_changed
+from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
@@ -35,6 +35,8 @@ from apps.webhooks.models import Delivery, DisabledReason, Resume, Webhook, new_
 
 MOST_WEBHOOKS = 20
 """Most webhooks of a repository, of a team, and of the site."""
+AUDITED = ("kinds", "is_active", "description")
+"""Fields whose values the audit log may contain. An address may have a secret in it."""
 KEEP_OLD_HOURS = 24
 """Hours for which the former secret stays valid by default."""
 
@@ -71,7 +73,8 @@ def create_webhook(
         created_by=access.user,
     )
     webhook.save(force_insert=True)
-    record(Kind.WEBHOOK_CREATED, actor=access.user, about=webhook)
+    audit = {name: getattr(webhook, name) for name in AUDITED}
+    record(Kind.WEBHOOK_CREATED, actor=access.user, about=webhook, audit=audit)
     return webhook
 
 
@@ -101,6 +104,7 @@ def update_webhook(
         raise Invalid("validation_failed", text)
     kinds = None if kinds is None else sorted({*kinds})
     values = given(url=url, kinds=kinds, is_active=is_active, description=description)
+    report = ChangeReport(webhook, *AUDITED)
     changed = set_changed(webhook, values)
     columns = [*changed]
     if "is_active" in changed:
@@ -113,8 +117,8 @@ def update_webhook(
         columns += _resume(webhook, Resume.NEXT)
     if changed:
         _save(webhook, columns)
-        data = {"changed": changed}
-        record(Kind.WEBHOOK_UPDATED, actor=access.user, about=webhook, data=data)
+        data, audit = {"changed": changed}, report.data(changed)
+        record(Kind.WEBHOOK_UPDATED, actor=access.user, about=webhook, data=data, audit=audit)
 
 
 def _resume(webhook: Webhook, resume: str) -> list[str]:

@@ -166,7 +166,8 @@ class Webhook(Leased):
 
     def event_keys(self) -> Keys:
         # Not those of its repository or team, whose readers may not read its address.
-        return Keys(site=True)
+        team = self.team_id if self.repo is None else self.repo.owner_team_id
+        return Keys(site=True, audit_team=team, audit_repo=self.repo_id)
 
     def event_target(self) -> Target:
         # The page leads to the present address. Events of the site outlive the owner's name.

@@ -68,6 +68,7 @@ class PersonExport:
             "team": self.teams,
             "session": self.sessions,
             "token": self.tokens,
+            "identity": self.identities,
             "repository": self.repositories,
             "thread": self.threads,
             "thread_version": self.thread_versions,
@@ -101,6 +102,11 @@ class PersonExport:
         for batch in in_batches(list_tokens(self.user).iterator(BATCH)):
             for token in load_repos(batch, self.principal):
                 yield {"record": token_record(token)}
+
+    def identities(self) -> Records:
+        names = ("issuer", "subject", "name", "created_at", "last_used_at")
+        for values in self.user.identities.order_by("pk").values(*names):
+            yield {"record": values}
 
     def repositories(self) -> Records:
         rows = self.user.repos.filter(NOT_GONE).order_by("slug").rows()

@@ -27,10 +27,11 @@ from apps.browse.serializers import FILE_KINDS, KINDS, STATUSES
 from apps.core.access import Permission
 from apps.core.openapi import references, rewritten
 from apps.core.slugs import USERNAME, USERNAME_MAX
-from apps.events.kinds import Kind, PingKind
+from apps.events.kinds import AUDITED, Kind, PingKind
 from apps.git.lines import Outdated
 from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
+from apps.pulls.draft_serializers import DRAFT_KINDS
 from apps.pulls.models import AutoMergeEnd, PullStatus, ReviewStatus
 from apps.pulls.review_requests import FULFILLING, PENDING
 from apps.pulls.serializers import COMMENT_KINDS, PAIR_STATUSES
@@ -51,12 +52,14 @@ from apps.threads.serializers import DELETED
 from apps.webhooks.models import DeliveryStatus, DisabledReason, Resume, State
 
 NAMED: dict[str, Iterable[str]] = {
+    "AuditKind": AUDITED,
     "ArchiveFormat": KINDS_OF_ARCHIVES,
     "BotRole": BOT_ROLES,
     "CheckState": (*StatusState, MISSING),
     "CombinedState": COMBINED,
     "CommitPairStatus": PAIR_STATUSES,
     "CommentKind": COMMENT_KINDS,
+    "DraftCommentKind": DRAFT_KINDS,
     "CommitStatusState": StatusState,
     "AutoMergeEnd": AutoMergeEnd,
     "CallerPermission": ("read", "write", "admin", "owner"),

@@ -76,6 +76,7 @@ def test_a_comment_keeps_its_lines_and_is_changed_and_deleted(api, book, carol, 
         url = f"{draft_of(book)}/comments/{record['uuid']}"
         edited = api(carol).patch(url, body="How?").gives()
         assert api(carol).put(url, kind="task").gives()["body"] == "How?"
+        assert api(carol).put(url, kind="answer").gives()["kind"] == "answer"
     assert record["anchor"] == {
         "commit_sha": book.head_sha,
         "path": "book",

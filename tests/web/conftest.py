@@ -1,14 +1,18 @@
 """`visit(alice)` is a client for the pages, signed in as alice; `visit()` is not signed in."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from apps.accounts.models import User
+from apps.accounts.openid import provider as openid_provider
 from apps.repos.models import Repo
+from apps.site.models import SiteSettings
 from tests.browse.code import Code, code_of
 from tests.by_actions import MakeByActions
 from tests.factories import UserFactory
+from tests.openid_provider import CLIENT_ID, CLIENT_SECRET, Provider
 from tests.web.page_client import PASSWORD, PageClient
 
 
@@ -32,3 +36,18 @@ def code(team_repo: Repo) -> Code:
 @pytest.fixture
 def root(team_repo: Repo) -> str:
     return f"/{team_repo.path}"
+
+
+@pytest.fixture
+def provider(settings: Any, db: None) -> Iterator[Provider]:
+    """A small OpenID provider, by which this site signs people in."""
+    openid_provider.provider.cache_clear()
+    SiteSettings.load()
+    SiteSettings.objects.update(signups_require_invite=False)
+    with Provider() as running:
+        settings.OIDC_ISSUER, settings.OIDC_NAME = running.issuer, "Example SSO"
+        settings.OIDC_CLIENT_ID, settings.OIDC_CLIENT_SECRET = CLIENT_ID, CLIENT_SECRET
+        backend = "apps.accounts.openid.backend.OpenIdBackend"
+        settings.AUTHENTICATION_BACKENDS = [*settings.AUTHENTICATION_BACKENDS, backend]
+        settings.ROOT_URLCONF = "tests.web.openid_urls"
+        yield running

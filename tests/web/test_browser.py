@@ -32,7 +32,8 @@ from apps.accounts.access import access_to_user
 from apps.accounts.actions import create_invite, create_token, create_user
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import address_proof, reset_proof
-from apps.pulls.actions import create_pull, set_reviewers
+from apps.pulls.actions import add_draft_comment, comment_on_line, create_pull, set_reviewers
+from apps.pulls.places import LinePlace
 from apps.repos.access import access_to
 from apps.repos.actions import add_approver, create_fork, create_protection, create_repo
 from apps.site.models import SiteSettings
@@ -85,7 +86,16 @@ last = code.commit_with(files, first, message={HOSTILE!r} + "\\n\\nText.")
 push(repo, "refs/heads/main", first, by=ada)
 push(repo, {BRANCH!r}, last, by=ada)
 push(repo, {BRANCH!r}.replace("heads", "tags"), last, by=ada)
-create_pull(access=access, source_branch={BRANCH!r}[11:], target_branch="main", **hostile)
+changed = create_pull(
+    access=access, source_branch={BRANCH!r}[11:], target_branch="main", **hostile
+)
+suggestion = "```suggestion\\n" + {HOSTILE!r} + "W" * 300 + "\\n```"
+comment_on_line(
+    access=access, pull=changed, place=LinePlace(last, b"app.py", 1), body=suggestion
+)
+draft = add_draft_comment(
+    access=access, pull=changed, commit_sha=last, path="app.py", line=2, body={HOSTILE!r}
+)
 files[b"hidden.txt"] += b"# " + b"W" * 300 + "\u202e\\n".encode()
 amended = code.commit_with(files, first, message={HOSTILE!r} + "\\n\\nAnother text.")
 push(repo, {BRANCH!r}, amended, by=ada)
@@ -107,7 +117,7 @@ print(json.dumps({{
     "protection": str(protection.uuid), "approver": str(people[1].uuid),
     "reset": f"token={{reset_proof(people[2])}}",
     "proof": address_proof(ada, "a" * 60 + "@example.org"),
-    "commit": last,
+    "commit": last, "draft": str(draft.uuid),
 }}))
 """
 """Print, as JSON, the values for addresses of pages; runs on the server."""
@@ -121,6 +131,7 @@ PUBLIC = ["/", "/api/", "/signin", "/signup", "/signup?invite={invite}", "/reset
 PUBLIC += ["/reset/new?{reset}", "/nowhere", "/settings/appearance"]
 SIGNED_IN = ["/", "/signin", "/signup", "/settings", "/settings/password", "/settings/tokens"]
 SIGNED_IN += ["/settings/sessions", "/settings/keys", "/settings/keys/{ssh_key}/delete"]
+SIGNED_IN += [f"/settings/second-factor{below}" for below in ("", "/app", "/codes", "/remove")]
 SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/tokens/{token}/rotate"]
 SIGNED_IN += ["/settings/invites"]
 SIGNED_IN += ["/settings/invites/{invite}/delete", "/settings/email?token={proof}"]
@@ -138,6 +149,11 @@ FOR_ALL += [f"{REPO}/pulls/3/commits", f"{REPO}/pulls/3/files", f"{REPO}/tags"]
 FOR_ALL += [f"{REPO}/pulls/2/compare", f"{REPO}/pulls/3/compare/1...2"]
 FOR_ADA = [f"{REPO}/threads/new", f"{REPO}/threads/1/edit", f"{REPO}/threads/1/delete", "/teams"]
 FOR_ADA += [f"{REPO}/threads/1/replies/9/{act}" for act in ("reply", "edit", "delete")]
+FOR_ADA += [
+    f"{REPO}/pulls/3/{below}"
+    for below in ("draft/discard", "draft/{draft}/edit", "draft/{draft}/delete")
+]
+FOR_ADA += [f"{REPO}/pulls/3/apply-suggestions"]
 FOR_ADA += [f"{REPO}/pulls/new", f"{REPO}/pulls/2/edit", f"/teams/{'t' * 64}"]
 FOR_ADA += [f"/teams/{'t' * 64}/~members", f"/teams/{'t' * 64}/~members/Ada0/remove"]
 FOR_ADA += [f"/teams/{'t' * 64}/~settings", f"/teams/{'t' * 64}/~settings/active"]
@@ -161,6 +177,7 @@ FOR_ADA += [
     f"{REPO}/settings/protections/{{protection}}{below}"
     for below in ("", "/delete", "/approvers/{approver}/remove")
 ]
+FOR_ADA += [f"/teams/{'t' * 64}/~settings/audit"]
 WEBHOOKS = f"{REPO}/settings/webhooks", f"/teams/{'t' * 64}/~settings/webhooks"
 FOR_ADA += WEBHOOKS
 for path, hook, delivery in zip(

@@ -73,8 +73,14 @@ UNSEEN: dict[str, str] = {
     "admin/login/": "leads to the sign-in",
     "avatars/users/<uid:uid>.svg": "a picture",
     "avatars/teams/<uid:uid>.svg": "a picture",
+    "signin/code": "in tests/web/test_passkeys.py, as are the pages of passkeys",
+    "settings/second-factor/passkeys": "needs an authenticator app",
+    "settings/second-factor/passkeys/<uid:uid>/remove": "needs a passkey",
     "unsubscribe": "has tests of its own, in a browser too",
     ".git": "leads to the repository",
+    "site/audit": "the page of the audit log of a team, without its header",
+    "site/audit/export": "a download",
+    "teams/<team_slug:team_slug>/~settings/audit/export": "a download",
     "webhooks/<uid:uid>": "leads to the webhook",
     "/raw/<tree_path:path>": "a file as it is",
     "/pulls/<number:number>/verdict": "a part of the page of the pull",
@@ -90,7 +96,7 @@ UNSEEN: dict[str, str] = {
 
 def test_each_page_is_in_the_lists_of_the_browser_tests():
     names = ["token", "bot_token", "invite", "protection", "approver", "hook", "delivery"]
-    names += ["team_hook", "team_delivery", "ssh_key", "deploy_key"]
+    names += ["team_hook", "team_delivery", "draft", "ssh_key", "deploy_key"]
     uuids = dict.fromkeys(names, str(UUID(int=0)))
     values = {**uuids, "reset": "", "proof": "", "commit": "1" * 40}
     paths = {path.format(**values) for path in PUBLIC + SIGNED_IN + FOR_ALL + FOR_ADA}

@@ -30,7 +30,7 @@ MANY, MOST_OPTIONS = 2, 2
 the files of every commit, and the demo has thousands of such pages. All other pages are followed.
 """
 
-QUERIES, QUERIES_OF_PULLS = 16, 24
+QUERIES, QUERIES_OF_PULLS = 16, 25
 """The largest number of queries for a page, and for one of a pull."""
 
 

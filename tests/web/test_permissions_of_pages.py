@@ -71,7 +71,12 @@ def settings_of(body: Fields) -> Fields:
     return {"description": "", "visibility": "private", "default_branch": "main", **body}
 
 
+AUDIT = "/teams/{team_slug}/~settings/audit"
 PAGES: dict[str, Page] = {
+    "GET /audit": read("/site/audit"),
+    "GET /audit/export": read("/site/audit/export"),
+    "GET /teams/{team_slug}/audit": Page(AUDIT),
+    "GET /teams/{team_slug}/audit/export": Page(f"{AUDIT}/export"),
     "GET /api-tokens": read("/settings/tokens"),
     "POST /api-tokens": Page("/settings/tokens", {}, cases=("",)),
     "PUT /api-tokens/{uuid}/revoke": Page("/settings/tokens/{uuid}/revoke", {}, cases=OWN),
@@ -180,6 +185,17 @@ PAGES: dict[str, Page] = {
     f"PUT {PULL}/source-branch": Page(f"{OF_PULL}/source-branch/restore", {}, form=""),
     f"DELETE {PULL}/source-branch": Page(f"{OF_PULL}/source-branch/delete", {}, form=""),
     f"POST {PULL}/reviews": Page(f"{OF_PULL}/reviews", {}, form=""),
+    f"POST {PULL}/reviews/draft/submit": Page(f"{OF_PULL}/reviews", {"draft": "yes"}, form=""),
+    f"DELETE {PULL}/reviews/draft": Page(f"{OF_PULL}/draft/discard", {}),
+    f"PUT {PULL}/reviews/draft/comments/{{comment_uuid}}": Page(
+        f"{OF_PULL}/draft/{{comment_uuid}}/edit", {"kind": "comment"}
+    ),
+    f"DELETE {PULL}/reviews/draft/comments/{{comment_uuid}}": Page(
+        f"{OF_PULL}/draft/{{comment_uuid}}/delete", {}
+    ),
+    f"POST {PULL}/apply-suggestions": Page(
+        f"{OF_PULL}/apply-suggestions", {"expected_head_sha": "{head}"}
+    ),
 }
 WEBHOOKS = {
     f"{REPO}/webhooks": f"{SETTINGS}/webhooks",
@@ -328,7 +344,14 @@ UNTRIED = {
     "settings/appearance": "the API has no pages to look at",
     "settings/email": "a way to sign in",
     "settings/password": "a way to sign in",
+    "settings/second-factor/app": "a way to sign in",
+    "settings/second-factor/codes": "a way to sign in",
+    "settings/second-factor/passkeys": "a way to sign in",
+    "settings/second-factor/passkeys/create": "a way to sign in",
+    "settings/second-factor/passkeys/{}/remove": "a way to sign in",
+    "settings/second-factor/remove": "a way to sign in",
     "signin": "a way to sign in",
+    "signin/code": "a way to sign in",
     "signout": "a way to sign in",
     "signup": "a way to sign in",
     "teams/{}/~settings": "its row is tried on the page that retires a team",

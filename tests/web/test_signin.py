@@ -16,7 +16,7 @@ from apps.accounts import actions
 from apps.accounts.models import Invite, User
 from apps.accounts.proofs import address_proof, proven_address
 from apps.core.errors import NotFound
-from apps.web import mail as sending
+from apps.core.mail import SENDER
 from apps.web.signin import WRONG
 from tests.api import Api
 from tests.factories import UserFactory
@@ -172,7 +172,7 @@ def change(person, current=PASSWORD, password=NEW, again=NEW):
 
 def mails():
     """All messages, after the queue has been sent."""
-    sending.SENDER.submit(get_ident).result(timeout=60)
+    SENDER.submit(get_ident).result(timeout=60)
     return mail.outbox
 
 

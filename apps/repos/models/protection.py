@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -185,7 +186,7 @@ class Approver(models.Model):
         return rows.annotate(role=Subquery(roles.values("role")[:1]))
 
     def event_keys(self) -> Keys:
-        return self.protection.event_keys()
+        return replace(self.protection.event_keys(), person=self.user_id)
 
     def event_target(self) -> Target:
         ident = {"uuid": str(self.user.uuid), "protection_uuid": str(self.protection.uuid)}

@@ -65,7 +65,7 @@ def ways_to_read(principal: Principal) -> list[Q]:
     own = principal.person_id
     if own is None:
         return [by_visibility]
-    own_teams = Team.objects.filter(members__user=own).values("pk")
+    own_teams = Team.objects.filter(members__user=own).open_to(principal).values("pk")
     return [Q(owner_user=own), Q(owner_team__in=own_teams), by_visibility]
 
 

@@ -90,9 +90,13 @@ function pin() {
 
 function step(selector, by) {
   const rows = [...document.querySelectorAll(selector)];
-  const at = document.activeElement.closest(ROW) ?? (current?.isConnected ? current : null);
+  const at =
+    document.activeElement.closest(selector) ??
+    document.activeElement.closest(ROW) ??
+    (current?.isConnected ? current : null);
   const side = by > 0 ? Node.DOCUMENT_POSITION_FOLLOWING : Node.DOCUMENT_POSITION_PRECEDING;
-  const after = rows.filter(row => !at || at.compareDocumentPosition(row) & side);
+  const visible = rows.filter(row => row.getClientRects().length);
+  const after = visible.filter(row => !at || at.compareDocumentPosition(row) & side);
   const next = by > 0 ? after[0] : after.at(-1);
   if (!next) return;
   current = next;
@@ -103,7 +107,9 @@ function step(selector, by) {
 
 const CHANGE = ".diff tr:has(> .add, > .del)";
 const FIRST = `${CHANGE}:not(:has(> .add, > .del) + tr), ${CHANGE}:first-child`;
-const KEYS = { n: [FIRST, 1], p: [FIRST, -1], c: [".diff tr.below", 1] };
+const COMMENT = ".line-comment";
+const LINE = ".diff tr:has(> .c)";
+const KEYS = { n: [FIRST, 1], p: [FIRST, -1], c: [COMMENT, 1], C: [COMMENT, -1] };
 
 document.addEventListener("shortcut", event => {
   if (!KEYS[event.detail]) return;
@@ -111,12 +117,36 @@ document.addEventListener("shortcut", event => {
   step(...KEYS[event.detail]);
 });
 
+const ARROWS = { ArrowDown: 1, ArrowUp: -1 };
+
 document.addEventListener("keydown", event => {
-  if (event.key === "Enter" && event.target.matches(ROW)) event.target.querySelector(".say")?.click();
+  if (!event.target.matches(ROW)) return;
+  if (event.key === "Enter") event.target.querySelector(".say")?.click();
+  if (!ARROWS[event.key]) return;
+  event.preventDefault();
+  step(LINE, ARROWS[event.key]);
 });
+
+// Adds a suggestion to the text, with its lines selected.
+function suggest({ dataset, parentElement }) {
+  const { body, kind } = parentElement.closest("form").elements;
+  const start = body.value && !body.value.endsWith("\n") ? `${body.value}\n` : body.value;
+  const [first, ...lines] = dataset.suggest.split("\n");
+  body.value = start + dataset.suggest;
+  kind.value = "suggestion";
+  body.dispatchEvent(new Event("input"));
+  body.focus();
+  const at = start.length + first.length + 1;
+  body.setSelectionRange(at, at + lines.slice(0, -2).join("\n").length);
+}
 
 document.addEventListener("click", event => {
   if (event.ctrlKey || event.metaKey || event.button) return;
+  const suggestion = event.target.closest("[data-suggest]");
+  if (suggestion) {
+    event.preventDefault();
+    return suggest(suggestion);
+  }
   const number = event.shiftKey && event.target.closest(`${FILE} a[data-n]`);
   if (number) {
     if (select(location.hash.slice(1), number.closest("tr").id)) event.preventDefault();
@@ -151,6 +181,21 @@ document.addEventListener("submit", event => {
   if (form.id !== "viewed" || !event.submitter?.value) return;
   event.preventDefault();
   mark(form, event.submitter);
+});
+
+// `live.js` says what others have sent meanwhile. The changes stay as they are.
+const NEWS = { "pull-pushed": "commits", "review-created": "review" };
+const news = document.createElement("p");
+news.className = "arrived";
+news.setAttribute("role", "status");
+document.querySelector("[data-news]")?.after(news);
+
+addEventListener("news", ({ detail }) => {
+  const link = document.createElement("a");
+  link.className = "pill";
+  link.href = location.pathname + location.search;
+  link.textContent = `New ${NEWS[detail] ?? "comments"}: reload`;
+  news.replaceChildren(link);
 });
 
 const filter = document.querySelector("[data-filter] [name=name]");

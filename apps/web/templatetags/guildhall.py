@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from apps.accounts.models import Theme, User
 from apps.accounts.principal import Principal, statement_for
-from apps.accounts.rules import may_invite
+from apps.accounts.rules import asks_password, may_invite
 from apps.core.pagination import CountOf, counted
 from apps.events.queries import list_pings
 from apps.events.sentences import short_path
@@ -26,10 +26,25 @@ from apps.web import hidden_characters
 from apps.web.responses import theme_of
 
 register = template.Library()
+register.filter("asks_password", asks_password)
 register.filter("counted", counted)
 register.filter("may_invite", may_invite)
 register.filter("short_path", short_path)
 register.filter("spelled", hidden_characters.spelled)
+
+
+@register.simple_tag
+def single_sign_on() -> str:
+    """The name of the OpenID provider; empty on a site without one."""
+    return settings.OIDC_NAME if settings.OIDC_ISSUER else ""
+
+
+@register.simple_tag
+def local_passwords() -> bool:
+    """Whether people may sign in with a password."""
+    return settings.LOCAL_PASSWORDS
+
+
 WEEK = dt.timedelta(days=7)
 UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
 

@@ -1,7 +1,7 @@
 // Stores the text of each <textarea data-draft> by account, address of the form and name, until a
 // page says that the server has accepted the form: <html data-sent="/path">.
-// "Reply" moves the form of a thread below the reply that it replies to. A button of a form may post
-// to another address, which then is that of the draft.
+// "Reply" moves the form of a thread below the reply that it answers. A button may post to another
+// address, which then is that of the draft.
 
 const { user, sent } = document.documentElement.dataset;
 

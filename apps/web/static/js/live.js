@@ -114,7 +114,7 @@ function wait(milliseconds, signal) {
   });
 }
 
-/** Load the page again, and show its new rows. */
+/** Show new rows of the page. */
 async function pollPage(signal) {
   const response = await fetch(location.pathname + location.search, { signal });
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
@@ -147,15 +147,17 @@ function parse(html) {
 }
 
 function arrive(event) {
-  const { kind, thread, branch } = event.dataset;
-  const ours = !list.dataset.thread || list.dataset.thread === thread;
-  if (list.dataset.verdict && (ours ? !kind.startsWith("reply-") : branch === list.dataset.branch)) {
+  const { kind, thread, branch, reply } = event.dataset;
+  const { verdict, branches, thread: own = thread, news } = list.dataset;
+  const ours = own === thread;
+  if (verdict && (ours ? !kind.startsWith("reply-") : branches.split(" ").includes(branch))) {
     refreshVerdict();
   }
   if (!ours) return;
-  if (!isTree) addToFeed(event);
-  else if (event.dataset.reply) showReply(event);
-  else if (list.dataset.verdict) addToConversation(event);
+  if (news) dispatchEvent(new CustomEvent("news", { detail: kind }));
+  else if (!isTree) addToFeed(event);
+  else if (reply) showReply(event);
+  else if (verdict) addToConversation(event);
   else announce(sentenceOf(event));
 }
 
@@ -181,12 +183,7 @@ function addToConversation(event) {
   text.className = "sentence";
   text.append(...event.querySelector(".sentence").childNodes);
   line.append(time);
-  if (kind === "pull-pushed") {
-    const link = document.createElement("a");
-    link.href = location.pathname;
-    link.textContent = "Show what was pushed";
-    line.append(link);
-  }
+  if (review || kind === "pull-pushed") line.append(reloadLink("Reload to show it"));
   event.className = "d0";
   event.replaceChildren(line);
   if (showRow(event, null)) announce(sentenceOf(event));
@@ -242,8 +239,7 @@ function refreshVerdict() {
   }, 200);
 }
 
-// Keep the expected head of the first load: people merge the head that they have seen. Keep what they
-// have typed and chosen, too.
+// People merge the head that they have seen, with what they have typed and chosen.
 function keepFields(old, part) {
   for (const field of old.querySelectorAll("[name^=expected_], select, textarea, [type=checkbox]")) {
     const same = part.querySelector(`#${field.id}`);
@@ -284,8 +280,7 @@ function whenLeft(element, change) {
   element.addEventListener("focusout", again, { once: true });
 }
 
-// New rows are marked until they have been in view for a while; the pill links to rows that have
-// not been in view yet.
+// New rows are marked until they have been in view for a while. The pill links to the others.
 const timers = new Map();
 const unseen = new Set();
 const pill = document.createElement("p");
@@ -356,11 +351,15 @@ function showState(text, isOn) {
   word.className = isOn ? "live" : "live off";
 }
 
-function askToReload() {
+function reloadLink(text) {
   const reload = document.createElement("a");
   reload.href = location.pathname + location.search;
-  reload.textContent = "Reload to go on";
-  word.replaceChildren(reload);
+  reload.textContent = text;
+  return reload;
+}
+
+function askToReload() {
+  word.replaceChildren(reloadLink("Reload to go on"));
   word.className = "live off";
   button.remove();
 }
