@@ -61,6 +61,7 @@ from apps.repos.views import (
     RepoViewSet,
 )
 from apps.site.views import RateLimitViewSet, SiteSettingsViewSet
+from apps.ssh.views import DeployKeyViewSet, SshKeyViewSet
 from apps.statuses.views import CombinedStatusViewSet, StatusViewSet
 from apps.teams.views import (
     BotTokenViewSet,
@@ -163,6 +164,7 @@ route("signup-invites", InviteViewSet)
 route("users", UserViewSet)
 route_singleton("users/self/export", PersonExportViewSet)
 route("users/self/sessions", SessionViewSet)
+route("users/self/keys", SshKeyViewSet)
 route_singleton("users/<username:username>/offboard", OffboardViewSet)
 route("users/<username:username>/sessions", SessionViewSet)
 route("users/<username:username>/tokens", TokensOfUserViewSet)
@@ -197,6 +199,7 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route_singleton(f"{owner}/check-repo-slug", CheckRepoSlugViewSet)
     route(f"{owner}/repos", RepoViewSet)
     route(f"{repo}/protections", ProtectionViewSet)
+    route(f"{repo}/keys", DeployKeyViewSet)
     route(f"{repo}/protections/<uid:protection_uuid>/approvers", ApproverViewSet)
     route_singleton(f"{repo}/fork", ForkOfRepoViewSet)
     route(f"{repo}/forks", ForksOfRepoViewSet)

@@ -84,10 +84,7 @@ class Environment:
         self.redis_url = reader.get("REDIS_URL", "", _redis_url)
         proxies = _integer("the number of proxies before this server", 0, 99)
         self.trusted_proxies = reader.get("TRUSTED_PROXIES", "0", proxies)
-        slots = _integer("the number of git requests at the same time", 1, 99_999)
-        self.git_slots = reader.get("GIT_SLOTS", "64", slots)
-        self.git_slots_per_person = reader.get("GIT_SLOTS_PER_PERSON", "16", slots)
-        self.git_slots_per_address = reader.get("GIT_SLOTS_PER_ADDRESS", "16", slots)
+        self._read_git(reader)
         self.uploads_bucket = reader.get("UPLOADS_URL", "", _bucket)
         uploads = _integer("the MiB that a person may upload in 24 hours", 1, 9_999_999)
         self.upload_mib_per_day = reader.get("UPLOAD_MIB_PER_DAY", "1024", uploads)
@@ -104,6 +101,14 @@ class Environment:
         self.secret_key = variables.get("SECRET_KEY") or stored_key(self.data_dir)
         if not self.secret_key and self.holds_database:
             self.secret_key = make_key(self.data_dir)
+
+    def _read_git(self, reader: _Reader) -> None:
+        slots = _integer("the number of git requests at the same time", 1, 99_999)
+        self.git_slots = reader.get("GIT_SLOTS", "64", slots)
+        self.git_slots_per_person = reader.get("GIT_SLOTS_PER_PERSON", "16", slots)
+        self.git_slots_per_address = reader.get("GIT_SLOTS_PER_ADDRESS", "16", slots)
+        self.ssh_address = reader.get("SSH_ADDRESS", "", _address)
+        self.ssh_url = reader.get("SSH_URL", "", _ssh_url)
 
     def _read_webhooks(self, reader: _Reader) -> None:
         allow_http = reader.get("WEBHOOK_ALLOW_HTTP", "false", _one_of("false", "true"))
@@ -337,6 +342,14 @@ def _address(text: str) -> Address | None:
     if text and not (match and int(match[2]) < 65534):
         raise ValueError('must be an address and a port below 65534, such as "127.0.0.1:9180".')
     return Address(match[1].strip("[]"), int(match[2])) if match else None
+
+
+def _ssh_url(text: str) -> str:
+    parts = _parts(text)
+    is_ssh = parts.scheme == "ssh" and parts.username == "git" and parts.hostname
+    if text and (not is_ssh or parts.password or parts.path.strip("/") or parts.query):
+        raise ValueError('must be like "ssh://git@code.example.org:2222".')
+    return text.rstrip("/")
 
 
 def _sentry_dsn(text: str) -> str:

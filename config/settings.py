@@ -48,6 +48,8 @@ WEBHOOK_ALLOW_HTTP = env.webhook_allow_http
 WEBHOOK_ALLOWED_NETS = env.webhook_allowed_nets
 AUDIT_DAYS = env.audit_days
 METRICS_ADDRESS = env.metrics_address
+GRACEFUL_TIMEOUT = env.graceful_timeout
+SSH_ADDRESS, SSH_URL = env.ssh_address, env.ssh_url
 SENTRY_DSN = env.sentry_dsn
 SENDS_SPANS = env.sends_spans
 # Sign-in by OpenID Connect (docs/single-sign-on.md). Without an issuer, none of it is loaded.
@@ -80,6 +82,7 @@ INSTALLED_APPS = [
     "apps.webhooks",
     "apps.statuses",
     "apps.browse",
+    "apps.ssh",
     "apps.uploads",
     "apps.threads",
     "apps.pulls",
@@ -305,6 +308,8 @@ LOGGING = {
     "loggers": {
         # The log says why a push was refused.
         "apps.repos.http": {"level": "INFO"},
+        "apps.ssh.log": {"level": "INFO" if env.access_log else "WARNING"},
+        "asyncssh": {"level": "ERROR"},
         "apps.core.request_log": {"level": "INFO" if env.access_log else "WARNING"},
         "django.request": {"level": "ERROR"},
         "django.security": {"level": "CRITICAL"},

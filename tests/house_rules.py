@@ -19,6 +19,7 @@ from typing import Any, cast
 
 STARTS_SERVERS = ("tests/", "bench/", "config/management/")
 STARTS_PROCESSES = {"apps/git/run.py", "apps/core/lexers.py", "apps/core/postgresql/programs.py"}
+STARTS_PROCESSES |= {"config/ssh.py"}
 WRITERS = {"save", "create", "delete", "update", "bulk_create", "bulk_update", "get_or_create"}
 WRITERS |= {"update_or_create"}
 VAGUE = {"utils", "util", "helpers", "helper", "managers", "manager", "services", "service"}
@@ -154,9 +155,9 @@ def calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def processes_start_in_one_place(source: Source) -> Iterator[str]:
-    """Only `git/run.py` starts git, `core/lexers.py` the process of the lexers, and
-    `core/postgresql/programs.py` PostgreSQL's programs. Tests and the serve command start real
-    servers.
+    """Only `git/run.py` starts git, `core/lexers.py` the process of the lexers,
+    `core/postgresql/programs.py` PostgreSQL's programs, and `config/ssh.py` the server of git over
+    SSH. Tests and the serve command start real servers.
     """
     if source.path in STARTS_PROCESSES or source.within(*STARTS_SERVERS):
         return

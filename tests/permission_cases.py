@@ -38,6 +38,7 @@ from tests.browse.code import code_of, push
 from tests.factories import ForkFactory
 from tests.principals import access_of, principal_of, while_allowed
 from tests.sample_data import SampleData
+from tests.ssh_keys import ssh_key_of
 
 PEOPLE = {
     "An": None,
@@ -151,6 +152,8 @@ class PermissionCase:
         """
         if "/sessions/" in self.cell.operation:
             return self.session()
+        if "/keys/" in self.cell.operation:
+            return self.ssh_key()
         if "/signup-invites/" in self.cell.operation:
             return self.invite()
         if "/uploads/" in self.cell.operation:
@@ -188,6 +191,12 @@ class PermissionCase:
         return BrowserSession.objects.create(
             user=self.sample.people[name], session_id=str(session.session_key)
         ).uuid
+
+    def ssh_key(self) -> object:
+        """The id of a deploy key of the repository in the path; else of a key of the caller."""
+        in_repo = "{repo_slug}" in self.cell.operation
+        owner = {"repo": self.repo} if in_repo else {"user": self.sample.people[self.name]}
+        return ssh_key_of(self.sample.alice, **owner).uuid
 
     def upload(self) -> object:
         with while_allowed(self.repo):

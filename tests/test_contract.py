@@ -61,6 +61,9 @@ RECORDS = {
     "signup_invite_max_per_24h:integer signup_invite_min_account_age signups_enabled:boolean "
     "signups_require_invite:boolean",
     "Signup invite": "uuid email:string|null expires_at status",
+    "SSH key": "uuid title key fingerprint created_at last_used_at:string|null",
+    "Deploy key": "uuid title key fingerprint created_at last_used_at:string|null "
+    "can_write:boolean created_by_uuid created_by_username created_by_is_bot:boolean",
     "Session": "uuid device user_agent address created_at last_seen_at expires_at",
     "Offboarding": "username dry_run:boolean tokens:array sessions:array invite_uuids:array "
     "teams:array approver_rules:array repo_paths:array open_pulls:array open_threads:array "

@@ -30,6 +30,8 @@ from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo, Visibility
 from apps.site import actions as site
 from apps.site.models import RateLimit
+from apps.ssh import actions as ssh
+from apps.ssh.models import SshKey
 from apps.statuses import actions as statuses
 from apps.teams import actions as teams
 from apps.teams.models import Member, Team
@@ -57,6 +59,7 @@ class Call:
     """The arguments of an action, in place of a request: the caller's access, rows and values."""
 
     token, invite, session = by_uuid(ApiToken), by_uuid(Invite), by_uuid(BrowserSession)
+    ssh_key = by_uuid(SshKey)
     ping, rate_limit = by_uuid(Ping), by_uuid(RateLimit)
 
     def __init__(self, case: PermissionCase, path: str) -> None:
@@ -222,6 +225,8 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "DELETE /users/self": delete_own_user,
     "DELETE /users/self/sessions": accounts.end_sessions,
     "DELETE /users/self/sessions/{uuid}": accounts.end_session,
+    "POST /users/self/keys": ssh.create_key,
+    "DELETE /users/self/keys/{uuid}": ssh.delete_key,
     "PUT /users/{username}": accounts.set_account,
     "PUT /users/{username}/offboard": offboard,
     "DELETE /users/{username}/sessions": accounts.end_sessions,
@@ -242,6 +247,8 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "POST /{owner}/repos": repos.create_repo,
     f"PUT {REPO}": repos.update_repo,
     f"DELETE {REPO}": repos.delete_repo,
+    f"POST {REPO}/keys": ssh.create_deploy_key,
+    f"DELETE {REPO}/keys/{{uuid}}": ssh.delete_deploy_key,
     f"POST {REPO}/protections": repos.create_protection,
     f"PUT {PROTECTION}": repos.update_protection,
     f"DELETE {PROTECTION}": repos.delete_protection,

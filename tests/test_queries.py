@@ -42,6 +42,7 @@ from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
 from tests.principals import access_of, principal_of, while_allowed
 from tests.routes import routed
 from tests.sample_data import SampleData
+from tests.ssh_keys import ssh_key_of
 
 pytestmark = pytest.mark.once
 
@@ -230,6 +231,10 @@ class Many:
             for owner in (of_repo, of_team, {}):
                 webhook_by(person, **owner)
 
+    def deploy_keys(self) -> None:
+        for person in self.people:
+            ssh_key_of(person, repo=self.repo)
+
     def deliveries(self) -> None:
         webhook = Webhook.objects.earliest("pk")
         values: Any = {"status": DeliveryStatus.SUCCEEDED, "duration_ms": 1, "request_body": "{}"}
@@ -356,6 +361,7 @@ LISTS: dict[str, Callable[[Many], Any]] = {
     "/teams/{team_slug}/repos/{repo_slug}/webhooks": Many.webhooks,
     "/teams/{team_slug}/repos/{repo_slug}/webhooks/{webhook_uuid}/deliveries": Many.deliveries,
     "/teams/{team_slug}/repos": Many.repos,
+    "/teams/{team_slug}/repos/{repo_slug}/keys": Many.deploy_keys,
     "/teams/{team_slug}/repos/{repo_slug}/protections": Many.protections,
     "/teams/{team_slug}/repos/{repo_slug}/protections/{protection_uuid}/approvers": Many.approvers,
     "/teams/{team_slug}/repos/{repo_slug}/commits/{sha}/statuses": Many.statuses,
@@ -385,7 +391,7 @@ REPO = "/teams/{team_slug}/repos/{repo_slug}"
 BY_GIT = {f"{REPO}{end}" for end in ("/commits", "/tree", "/tree/{path}")}
 """Lists from git; tests/browse/ tries these."""
 FOR_STAFF = {"/rate-limits", "/signup-invites"}
-FOR_STAFF |= {path for path in LISTS if "/webhooks" in path or path.endswith("/audit")}
+FOR_STAFF |= {path for path in LISTS if "/webhooks" in path or path.endswith(("/audit", "/keys"))}
 
 
 def commit_of(repo: Repo) -> str:

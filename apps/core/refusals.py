@@ -48,6 +48,8 @@ CODES: dict[str, tuple[int, str]] = {
     "idempotency_in_progress": (409, "The first request with this key is under way."),
     "invalid_transition": (409, "This change of status is not possible."),
     "invite_already_accepted": (409, "The invite has been used."),
+    "key_in_use": (409, "The SSH key belongs to another person or repository, or is here already."),
+    "key_limit": (409, "The person or the repository has 50 SSH keys."),
     "last_owner": (409, "A team must keep at least one owner."),
     "member_exists": (409, "This person is a member already."),
     "merge_conflict": (409, "Both sides change the same lines."),

@@ -186,6 +186,8 @@ class Kind(DescribedKind):
         "reminded of an API token that expires soon",
         "reminded of the API token {name}, which expires soon",
     )
+    SSH_KEY_CREATED = "ssh-key-created", "added an SSH key", "added the SSH key {name}"
+    SSH_KEY_DELETED = "ssh-key-deleted", "deleted an SSH key", "deleted the SSH key {name}"
     USER_JOINED = "user-joined", "joined", "joined"
     USER_UPDATED = (
         "user-updated",

@@ -271,20 +271,40 @@ def _one_line(text: str) -> str:
 
 def check_fetch(fetch: bytes) -> None:
     """Raise `ProtocolError` if git would need too long to parse a fetch request."""
-    counts = Counter[bytes]()
-    at = others = 0
-    while _LENGTH.match(header := fetch[at : at + _HEADER]):
-        size = max(int(header, 16), _HEADER)  # special packets have no payload
-        word, _, rest = fetch[at + _HEADER : at + size].removesuffix(b"\n").partition(b" ")
-        at += size
+    FetchChecker().feed(fetch)
+
+
+class FetchChecker:
+    """Checks the requests of one fetch piece by piece, as they arrive, by the same limits.
+
+    `feed` raises `ProtocolError`. It buffers at most one packet.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._counts = Counter[bytes]()
+        self._others = 0
+
+    def feed(self, piece: bytes) -> None:
+        buffer, at = self._rest + piece, 0
+        while _LENGTH.match(header := buffer[at : at + _HEADER]):
+            size = max(int(header, 16), _HEADER)  # special packets have no payload
+            if at + size > len(buffer):
+                break
+            self._line(buffer[at + _HEADER : at + size])
+            at += size
+        self._rest = buffer[at:]
+
+    def _line(self, payload: bytes) -> None:
+        word, _, rest = payload.removesuffix(b"\n").partition(b" ")
         if word in MOST_LINES:
-            counts[word] += 1
-            if counts[word] > MOST_LINES[word]:
+            self._counts[word] += 1
+            if self._counts[word] > MOST_LINES[word]:
                 most = f"{MOST_LINES[word]:,} lines with {word.decode()}"
                 raise ProtocolError(f"A fetch may have at most {most}")
         elif word not in _OBJECTS or len(rest) < len(ZERO):
-            others += 1
-            if others > MOST_OTHERS:
+            self._others += 1
+            if self._others > MOST_OTHERS:
                 most = f"{MOST_OTHERS:,} lines that name no object"
                 raise ProtocolError(f"A fetch may have at most {most}")
         if word == b"filter":

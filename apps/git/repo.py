@@ -291,16 +291,22 @@ class GitRepo:
         service: Service,
         *,
         advertise: bool = False,
+        stateless: bool = True,
         protocol: str = "",
         most: int | None = None,
     ) -> GitProcess:
-        """Start one exchange of a fetch or a push; see `run.spawn_service`.
+        """Start one exchange of a fetch or a push, or all of them; see `run.spawn_service`.
 
         `most`: bytes of a push's pack, if it may have fewer than `MOST_PUSHED`.
         """
         config = {} if most is None else {"receive.maxInputSize": str(most)}
         return spawn_service(
-            self.path, service, advertise=advertise, protocol=protocol, config=config
+            self.path,
+            service,
+            advertise=advertise,
+            stateless=stateless,
+            protocol=protocol,
+            config=config,
         )
 
     # Refs

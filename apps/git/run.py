@@ -240,15 +240,19 @@ def spawn_service(
     service: Service,
     *,
     advertise: bool = False,
+    stateless: bool = True,
     protocol: str = "",
     config: Mapping[str, str] | None = None,
 ) -> GitProcess:
-    """Start upload-pack or receive-pack for one stateless exchange over stdin and stdout.
+    """Start upload-pack or receive-pack for one stateless exchange over stdin and stdout, or a
+    whole conversation.
 
-    `protocol` is the request's `Git-Protocol`. Use the process in a `with` block, and call
-    `kill_group` if the client disconnects. The group is killed after an hour at the latest.
+    `protocol` is the client's `Git-Protocol` or `GIT_PROTOCOL`. Use the process in a `with` block,
+    and call `kill_group` if the client disconnects. The group is killed after an hour at the
+    latest.
     """
-    args = ["--stateless-rpc", *(["--advertise-refs"] if advertise else []), str(git_dir)]
+    options = [*(["--stateless-rpc"] if stateless else []), *(["--advertise-refs"] * advertise)]
+    args = [*options, str(git_dir)]
     env = {"GIT_PROTOCOL": "version=2"} if "version=2" in protocol.split(":") else {}
     if service is Service.UPLOAD_PACK:
         process = _spawn(git_dir, service, args, FETCH_LIMITS, DEVNULL, env)

@@ -83,7 +83,7 @@ def purge_user(user: User) -> None:
     """
     purge_repos(user.repos.all())
     remove_rows(Event.objects.filter(private_to=user.pk))
-    own_rows = (user.tokens, user.sessions, user.memberships, user.pings, user.forks)
+    own_rows = (user.tokens, user.sessions, user.memberships, user.pings, user.forks, user.ssh_keys)
     factors = (user.recovery_codes, user.passkeys, user.identities)
     for rows in (*own_rows, user.draft_reviews, *factors):
         remove_rows(rows.all())

@@ -176,23 +176,55 @@ def throttle(
     Counts by user if given, else by address. If one of the limits is exceeded, raises `TooMany` and
     counts nothing. `request.answer_headers` gets the headers in any case.
     """
+    caller = str(user.pk) if user else address_of(request.META, settings.TRUSTED_PROXIES)
+    state, error = _count(rate_scopes, caller)
+    if state is not None:
+        cast("SiteRequest", request).answer_headers = state.headers()
+    if error is not None:
+        raise error
+
+
+def throttle_ssh(user: Person | None, caller: str) -> None:
+    """Count a command of git over SSH; 429. `caller`: the key of the count, that of the person over
+    HTTP, or one of a deploy key, which has no `user`.
+    """
+    scope = personal_scope(user) if user else RateScope.AUTHENTICATED
+    _, error = _count([RateScope.GIT, scope], caller)
+    if error is not None:
+        raise error
+
+
+def wait_after_wrong_keys(address: str) -> int:
+    """Count a connection without a valid SSH key from this address; return the seconds for which
+    the address has to wait if it has had too many, else 0.
+
+    The limit is that of the sign-in page, but counted separately: a program that repeats a wrong
+    key must not keep people at the same address from signing in.
+    """
+    login = limit_cache.get().get(RateScope.LOGIN)
+    if login is None:
+        return 0
+    hit = counters().hit([(f"ssh:{login.window}:{address}", login)])
+    return 0 if hit.admitted else max(1, LimitState(login, hit.counts[0], hit.now).wait)
+
+
+def _count(rate_scopes: Iterable[str], caller: str) -> tuple[LimitState | None, TooMany | None]:
+    """Count a request in those of these scopes that have a limit; the tightest one, and the refusal
+    if one is exceeded.
+    """
     cached = limit_cache.get()
     limits = [cached[scope] for scope in dict.fromkeys(rate_scopes) if scope in cached]
     if not limits:
-        return
-    caller = str(user.pk) if user else address_of(request.META, settings.TRUSTED_PROXIES)
+        return None, None
     keys = [(f"{limit.rate_scope}:{limit.window}:{caller}", limit) for limit in limits]
     hit = counters().hit(keys)
     states = [
         LimitState(limit, count, hit.now) for limit, count in zip(limits, hit.counts, strict=True)
     ]
     if hit.admitted:
-        state = min(states, key=lambda state: (state.count.left(state.limit), -state.reset))
-    else:
-        state = max(states, key=lambda state: state.count.wait(state.limit))
-    cast("SiteRequest", request).answer_headers = state.headers()
-    if not hit.admitted:
-        raise refusal(state)
+        return min(states, key=lambda one: (one.count.left(one.limit), -one.reset)), None
+    state = max(states, key=lambda one: one.count.wait(one.limit))
+    return state, refusal(state)
 
 
 def refusal(state: LimitState) -> TooMany:

@@ -20,6 +20,7 @@ from apps.repos.models import Approver, Fork, Protection, Repo, Visibility
 from apps.repos.protection_rules import defaults, settings_of
 from apps.repos.queries import list_approvers, list_forks, list_protections, newest_branches
 from apps.repos.rules import Collaborators, is_satisfiable
+from apps.ssh.addresses import clone_address as clone_address_over_ssh
 from apps.web.code import find_location, folder_context, ref_menu
 from apps.web.decorators import FORM, POST, page, repo_page
 from apps.web.forms import (
@@ -63,6 +64,7 @@ def repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
         "repo",
         tab="code",
         clone=f"{base_url(request)}/{repo.path}.git",
+        clone_ssh=clone_address_over_ssh(repo.path),
         protections=list_protections(repo)[:MOST_PROTECTIONS],
         upstream=paths.get(fork.upstream_id) if fork and fork.upstream_id else None,
         level=access.level.name.lower(),

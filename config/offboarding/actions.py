@@ -13,7 +13,7 @@ from apps.core.changes import ChangeReport
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
-from apps.events.record import Change, record_all
+from apps.events.record import Change, Deleted, Keys, record_all
 from apps.teams.models import Member, Role
 from config.offboarding.plan import Plan, memberships_of, plan_for
 
@@ -29,8 +29,8 @@ def offboard(
 ) -> Plan:
     """Off-board a person, and return what has changed. `principal` is None at the command line.
 
-    The account is deactivated, its tokens are revoked, its sessions, live streams and pushes end,
-    its open invites are deleted, it leaves its teams and is no longer staff. All texts and
+    The account is deactivated, its tokens are revoked, its SSH keys and open invites deleted, its
+    sessions, live streams and pushes end, it leaves its teams and is no longer staff. All texts and
     repositories stay. `successor`, a username, becomes owner of the teams that would have none.
     With `dry_run` nothing changes; otherwise `confirm` is the person's username. Repeating it
     changes nothing. Locks the teams of the person, all active staff, then both people by id.
@@ -83,11 +83,15 @@ def _check_owners_remain(plan: Plan) -> None:
 
 
 def _revoke_all(plan: Plan, actor: User | None) -> list[Change]:
-    """Revoke the tokens, and delete the open invites."""
+    """Revoke the tokens, and delete the SSH keys and the open invites."""
     now = timezone.now()
     plan.user.tokens.filter(revoked_at=None).update(revoked_at=now)
     plan.user.invites.filter(accepted_at=None, deleted_at=None).update(deleted_at=now)
+    plan.user.ssh_keys.all().delete()
+    own = Keys(private_to=plan.user.pk)
+    keys = [(Deleted(key, own), {"name": key.title}) for key in plan.ssh_keys]
     return [
+        *(Change(Kind.SSH_KEY_DELETED, actor, key, data) for key, data in keys),
         *(Change(Kind.TOKEN_REVOKED, actor, token, {"name": token.name}) for token in plan.tokens),
         *(Change(Kind.INVITE_DELETED, actor, invite) for invite in plan.invites),
     ]

@@ -15,6 +15,8 @@ from apps.core.errors import Invalid
 from apps.pulls.models import ACTIVE, Pull
 from apps.repos.models import Protection, Repo
 from apps.repos.rules import Collaborators, is_satisfiable_without
+from apps.ssh.models import SshKey
+from apps.ssh.queries import list_keys
 from apps.teams.models import Member, Role
 from apps.threads.models import Thread, ThreadKind, ThreadStatus
 
@@ -32,6 +34,7 @@ class Plan:
     dry_run: bool
     tokens: list[ApiToken]
     sessions: list[BrowserSession]
+    ssh_keys: list[SshKey]
     invites: list[Invite]
     memberships: list[Member]
     owned_alone: set[int]
@@ -67,6 +70,7 @@ def plan_for(user: User, successor: User | None = None, *, dry_run: bool = False
         dry_run=dry_run,
         tokens=list(user.tokens.filter(revoked_at=None).order_by("pk")),
         sessions=list(list_sessions(user)),
+        ssh_keys=list(list_keys(user)),
         invites=list(user.invites.filter(accepted_at=None, deleted_at=None).order_by("pk")),
         memberships=memberships,
         owned_alone=owned_alone(memberships),

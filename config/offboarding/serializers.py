@@ -32,6 +32,11 @@ class EndedSession(RecordSerializer):
     device = serializers.CharField()
 
 
+class EndedKey(RecordSerializer):
+    uuid = serializers.UUIDField()
+    title = serializers.CharField()
+
+
 class LeftTeam(RecordSerializer):
     slug = serializers.CharField()
     role = serializers.ChoiceField([str(role) for role in Role])
@@ -58,6 +63,7 @@ class OffboardingRecord(RecordSerializer):
     dry_run = serializers.BooleanField()
     tokens = EndedToken(many=True)
     sessions = EndedSession(many=True)
+    ssh_keys = EndedKey(many=True)
     invite_uuids = serializers.ListField(child=serializers.UUIDField())
     teams = LeftTeam(many=True)
     approver_rules = ApproverRule(many=True)
@@ -74,6 +80,7 @@ def offboarding_record(plan: Plan) -> dict[str, Any]:
         "dry_run": plan.dry_run,
         "tokens": [{"uuid": row.uuid, "name": row.name} for row in plan.tokens[:MOST]],
         "sessions": [{"uuid": row.uuid, "device": row.device} for row in plan.sessions[:MOST]],
+        "ssh_keys": [{"uuid": row.uuid, "title": row.title} for row in plan.ssh_keys[:MOST]],
         "invite_uuids": [row.uuid for row in plan.invites[:MOST]],
         "teams": [left_team(member, plan) for member in plan.memberships[:MOST]],
         "approver_rules": [approver_rule(*rule) for rule in plan.approver_rules[:MOST]],

@@ -99,6 +99,7 @@ UserTarget = target("user", username=CharField(help_text="Username of the accoun
 InviteTarget = target("invite", uuid=UUIDField())
 SiteSettingsTarget = target("site-settings")
 RateLimitTarget = target("rate-limit", uuid=UUIDField())
+SshKeyTarget = target("ssh_key", uuid=UUIDField())
 WebhookTarget = target("webhook", uuid=UUIDField())
 
 Changes = record("Changes", changed=ListField(child=CharField()))
@@ -221,6 +222,7 @@ ReviewChange = record(
 )
 Moderation = record("Moderation", moderated=BooleanField(required=False))
 TokenName = record("TokenName", name=CharField())
+SshKeyName = record("SshKeyName", name=CharField())
 TokenExpiry = record("TokenExpiry", TokenName, expires_at=TimestampField())
 RateLimitData = record(
     "RateLimitData",
@@ -289,6 +291,8 @@ SHAPES: dict[Kind, tuple[Record, Record | None]] = {
     Kind.TOKEN_REVOKED: (TokenTarget, TokenName),
     Kind.TOKEN_DELETED: (TokenTarget, TokenName),
     Kind.TOKEN_EXPIRING: (TokenTarget, TokenExpiry),
+    Kind.SSH_KEY_CREATED: (SshKeyTarget, SshKeyName),
+    Kind.SSH_KEY_DELETED: (SshKeyTarget, SshKeyName),
     Kind.USER_JOINED: (UserTarget, None),
     Kind.USER_UPDATED: (UserTarget, UserChanges),
     Kind.USER_DEACTIVATED: (UserTarget, None),

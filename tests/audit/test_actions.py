@@ -29,6 +29,7 @@ from apps.pulls.actions import forgetting
 from apps.repos import actions as repos
 from apps.repos.models import Repo
 from apps.site import actions as site
+from apps.ssh import actions as ssh
 from apps.teams import actions as teams
 from apps.teams.models import Member, Role
 from apps.webhooks import actions as webhooks
@@ -38,7 +39,8 @@ from tests.principals import principal_of, team_access_of
 from tests.test_permissions_of_actions import ACTIONS
 
 pytestmark = pytest.mark.once
-MODULES = (accounts, second_factors, openid, teams, repos, site, webhooks, offboarding, forgetting)
+MODULES = [accounts, second_factors, openid, teams, repos, site, ssh, webhooks, offboarding]
+MODULES += [forgetting]
 NO_ENTRY = {
     "warn_of_expiry": "a reminder by the worker",
     "create_fork": "the copy is made later",

@@ -187,7 +187,7 @@ def test_every_kind_of_event_has_its_own_target_and_data():
 
 def test_a_number_in_a_target_is_called_number():
     targets = {name: schema for name, schema in SCHEMAS.items() if name.endswith("Target")}
-    assert len(targets) == 19
+    assert len(targets) == 20
     for name, schema in targets.items():
         numbers = {prop for prop, one in schema["properties"].items() if one["type"] == "integer"}
         assert not numbers or "number" in numbers, name

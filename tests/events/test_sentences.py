@@ -72,6 +72,7 @@ SAID = {
     Kind.THREAD_STATUS_CHANGED: f"marked {WHERE} as in progress",
     Kind.REPLY_CREATED: f"replied in {WHERE}",
     Kind.TOKEN_CREATED: "made the API token laptop",
+    Kind.SSH_KEY_CREATED: "added the SSH key laptop",
     Kind.USER_JOINED: "added the account of carol",
     Kind.USER_UPDATED: "changed the account of carol : name, default branch",
     Kind.SITE_SETTINGS_UPDATED: "changed the settings of the site: name, default branch",

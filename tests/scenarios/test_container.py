@@ -81,8 +81,9 @@ def test_servers_wait_for_the_migration_and_stop_like_the_units():
     assert SERVICES["migrate"]["restart"] == "no"
 
 
-def test_only_the_proxy_can_be_reached_and_no_secret_is_in_the_file():
-    assert [name for name, row in SERVICES.items() if "ports" in row] == ["nginx"]
+def test_only_the_proxy_and_ssh_can_be_reached_and_no_secret_is_in_the_file():
+    assert [name for name, row in SERVICES.items() if "ports" in row] == ["ssh", "nginx"]
+    assert SERVICES["ssh"]["profiles"] == ["ssh"], "only on request"
     for row in SERVICES.values():
         assert not row["image"].endswith(":latest") and ":" in row["image"]
         for value in map(str, row.get("environment", {}).values()):

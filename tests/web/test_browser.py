@@ -41,6 +41,7 @@ from apps.teams.access import access_to_team
 from apps.teams.actions import create_bot, create_bot_token, create_team
 from apps.threads.actions import create_reply, create_thread
 from tests.browse.code import code_of, push
+from tests.ssh_keys import ssh_key_of
 from tests.web.hostile_webhooks import add_webhooks
 
 SiteSettings.load()
@@ -110,6 +111,8 @@ invite = create_invite(principal=Principal(ada), expires_at=later, email="a" * 6
 webhooks = add_webhooks({{"": access, "team_": of_team}}, later, {HOSTILE!r})
 print(json.dumps({{
     **webhooks,
+    "ssh_key": str(ssh_key_of(ada, user=ada, title={HOSTILE!r}).uuid),
+    "deploy_key": str(ssh_key_of(ada, repo=access.repo, title="W" * 255, can_write=True).uuid),
     "token": str(tokens[0].uuid), "bot_token": str(bot_token.uuid), "invite": str(invite.uuid),
     "protection": str(protection.uuid), "approver": str(people[1].uuid),
     "reset": f"token={{reset_proof(people[2])}}",
@@ -127,7 +130,7 @@ WINDOWS = [(NARROW, WIDE), pytest.param((PHONE,), marks=pytest.mark.long)]
 PUBLIC = ["/", "/api/", "/signin", "/signup", "/signup?invite={invite}", "/reset", "/reset/sent"]
 PUBLIC += ["/reset/new?{reset}", "/nowhere", "/settings/appearance"]
 SIGNED_IN = ["/", "/signin", "/signup", "/settings", "/settings/password", "/settings/tokens"]
-SIGNED_IN += ["/settings/sessions"]
+SIGNED_IN += ["/settings/sessions", "/settings/keys", "/settings/keys/{ssh_key}/delete"]
 SIGNED_IN += [f"/settings/second-factor{below}" for below in ("", "/app", "/codes", "/remove")]
 SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/tokens/{token}/rotate"]
 SIGNED_IN += ["/settings/invites"]
@@ -168,7 +171,8 @@ FOR_ADA += [
 ]
 FOR_ADA += ["/settings/export", "/settings/delete"]
 FOR_ADA += [f"/teams/{'t' * 64}/~settings/delete", f"{REPO}/settings/delete"]
-FOR_ADA += [f"{REPO}/settings", f"{REPO}/settings/protections"]
+FOR_ADA += [f"{REPO}/settings", f"{REPO}/settings/protections", f"{REPO}/settings/keys"]
+FOR_ADA += [f"{REPO}/settings/keys/{{deploy_key}}/delete"]
 FOR_ADA += [
     f"{REPO}/settings/protections/{{protection}}{below}"
     for below in ("", "/delete", "/approvers/{approver}/remove")

@@ -96,7 +96,7 @@ UNSEEN: dict[str, str] = {
 
 def test_each_page_is_in_the_lists_of_the_browser_tests():
     names = ["token", "bot_token", "invite", "protection", "approver", "hook", "delivery"]
-    names += ["team_hook", "team_delivery", "draft"]
+    names += ["team_hook", "team_delivery", "draft", "ssh_key", "deploy_key"]
     uuids = dict.fromkeys(names, str(UUID(int=0)))
     values = {**uuids, "reset": "", "proof": "", "commit": "1" * 40}
     paths = {path.format(**values) for path in PUBLIC + SIGNED_IN + FOR_ALL + FOR_ADA}

@@ -130,6 +130,12 @@ PAGES: dict[str, Page] = {
     f"DELETE {REPO}/protections/{{protection_uuid}}/approvers/{{user_uuid}}": Page(
         f"{PROTECTION}/approvers/{{user_uuid}}/remove", {}
     ),
+    f"GET {REPO}/keys": Page(f"{SETTINGS}/keys"),
+    f"POST {REPO}/keys": Page(f"{SETTINGS}/keys", {"title": ""}),
+    f"DELETE {REPO}/keys/{{uuid}}": Page(f"{SETTINGS}/keys/{{uuid}}/delete", {}),
+    "GET /users/self/keys": Page("/settings/keys"),
+    "POST /users/self/keys": Page("/settings/keys", {"title": ""}),
+    "DELETE /users/self/keys/{uuid}": Page("/settings/keys/{uuid}/delete", {}),
     f"GET {REPO}/forks": read(f"{IN_REPO}/forks"),
     f"POST {REPO}/forks": Page(f"{IN_REPO}/forks", {"owner": "{self}"}, form=""),
     f"GET {REPO}/branches": read(f"{IN_REPO}/branches"),

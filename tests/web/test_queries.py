@@ -60,7 +60,7 @@ def other_repo(repo, name):
         ("/users/ada/r/threads", thread, 8),
         ("/users/ada/r/threads/1", reply, 12),
         ("/users/ada/r/pulls", pull, 8),
-        ("/users/ada/r/pulls/1", review, 17),
+        ("/users/ada/r/pulls/1", review, 18),
         ("/users/ada", other_repo, 8),
         ("/settings/tokens", lambda repo, name: repo.owner.tokens.create(digest=name), 5),
         ("/settings/invites", invite, 6),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from select import POLLIN, poll
@@ -52,7 +52,7 @@ from apps.git.repo import MOST_PUSHED
 from apps.git.run import GitError, GitProcess, ends_well, kill_group
 from apps.repos import quota
 from apps.repos.access import RepoAccess
-from apps.repos.http.streams import LAST_SECONDS, PIECE, drop, end
+from apps.repos.http.streams import LAST_SECONDS, PIECE, PushBody, drop, end
 from apps.repos.models import BRANCHES, TAGS, PushJournal, Repo
 from apps.repos.models.protection import glob
 from apps.repos.models.ref import short_name, twin
@@ -88,24 +88,25 @@ SECONDS = 5
 logger = logging.getLogger(__name__)
 
 
-def receive(*, access: RepoAccess, body: Iterator[bytes]) -> bytes:
+def receive(*, access: RepoAccess, body: Iterator[bytes] | PushBody) -> bytes:
     """Carry out a push; return the report that `git push` prints, also of internal errors.
 
     Errors: 400 for a malformed push, 403 if all refs are refused and the client reads no report,
     503 while the command lists of other pushes fill the memory, those of `accept_refs`, and those
     of the server if the client disconnects. Even then, refs that git has moved get their rows.
     """
+    pieces = body if isinstance(body, PushBody) else PushBody(body)
     with body_memory.hold(f"person:{access.principal.person_id}") as hold:
-        request, rest = read_commands(reserve_memory(body, hold))
+        request, rest = read_commands(reserve_memory(pieces, hold))
+        if all(command.deletes for command in request.commands):
+            pieces.finish()  # no pack follows
         try:
-            return carry_out(access, request, rest, body)
+            return carry_out(access, request, rest, pieces)
         except Exception as error:
-            return failure_report(access.repo, request, body, error)
+            return failure_report(access.repo, request, pieces, error)
 
 
-def failure_report(
-    repo: Repo, request: PushRequest, body: Iterator[bytes], error: Exception
-) -> bytes:
+def failure_report(repo: Repo, request: PushRequest, body: PushBody, error: Exception) -> bytes:
     """Refuse every ref because of an error that is not the client's, and name the request: git
     prints nothing of a 5xx. Other errors, and all if the client reads no report, are raised.
     """
@@ -117,7 +118,7 @@ def failure_report(
     if refusal is None:
         DailyCount.add("server_errors")
     with suppress(ApiError):  # the client has disconnected
-        drop(body)
+        body.drop()
     reason = with_request_id((refusal or plain_error(500)).detail)
     results = [(command.ref, reason) for command in request.commands]
     return report(results, sideband=request.sideband)
@@ -134,7 +135,7 @@ def refuse_all(body: Iterator[bytes], error: ApiError, caller: str) -> bytes:
     return report(refused, sideband=request.sideband) if refused else b""
 
 
-def reserve_memory(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
+def reserve_memory(body: Iterable[bytes], hold: Hold) -> Iterator[bytes]:
     """Yield the pieces of `body`, and reserve the memory that parsing each will take; 503."""
     size = 0
     for piece in body:
@@ -143,9 +144,7 @@ def reserve_memory(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
         yield piece
 
 
-def carry_out(
-    access: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[bytes]
-) -> bytes:
+def carry_out(access: RepoAccess, request: PushRequest, rest: bytes, body: PushBody) -> bytes:
     """Choose the refs that may move, let git move them, and record the moves. 503 if a move cannot
     be recorded, because another node has moved the ref where the disk did not show it.
     """
@@ -160,7 +159,7 @@ def carry_out(
         log_refused(repo, actor, refused)
     give_back_connection()
     if push is None:
-        drop(body)
+        body.drop()
         if not request.wants_report:
             raise Forbidden("forbidden", f"The push is refused: {listed(refused)}.")
         return report(refused.items(), sideband=request.sideband)
@@ -367,7 +366,7 @@ class Feeder:
     Leaving the `with` block waits for the thread, and raises the error of the body.
     """
 
-    def __init__(self, beginning: bytes, body: Iterator[bytes]) -> None:
+    def __init__(self, beginning: bytes, body: PushBody) -> None:
         self.beginning = beginning
         self.body = body
         self.sent = 0
@@ -405,7 +404,7 @@ class Feeder:
                 self.sent += len(piece)
                 stdin.flush()  # with small pieces, notices the end of git at once
             except (BrokenPipeError, ValueError):  # git has ended; its pipe may be closed
-                drop(self.body)
+                self.body.drop()
                 return
         with suppress(BrokenPipeError):
             stdin.close()
@@ -422,6 +421,7 @@ def run(repo: Repo, feeder: Feeder, principal: Principal, most: int | None = Non
         answer = collected(process, principal)
         process.wait()
     finally:
+        feeder.body.finish()
         end(process)
         if process.returncode < 0:  # killed by a signal
             repo.git.remove_quarantines(within=KILLED_SECONDS)
@@ -453,9 +453,9 @@ def collected(process: GitProcess, principal: Principal) -> bytes:
 
 
 def check_credential(principal: Principal) -> None:
-    """401 if the token of a push has ended, or the account is closed."""
+    """401 if the credential of a push has ended, or the account is closed."""
     is_valid = principal.renewed() is not None
     give_back_connection()
     if not is_valid:
-        text = "This API token has ended, or the account is deactivated. The push was stopped."
+        text = "This token or key has ended, or the account is deactivated. The push was stopped."
         raise Unauthenticated("invalid_token", text)

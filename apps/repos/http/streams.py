@@ -128,6 +128,28 @@ def drop(body: Iterator[bytes]) -> None:
     _drop(body, DROPPED, DROP_SECONDS)
 
 
+class PushBody:
+    """The body of a push in pieces. Over HTTP it ends with the request; the bodies of other
+    transports replace the methods.
+    """
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self.pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        return next(self.pieces)
+
+    def drop(self) -> None:
+        """Read the rest of a refused push, since the client reads the report after sending it."""
+        drop(self.pieces)
+
+    def finish(self) -> None:
+        """Called, from another thread than the reading one, when git needs no more bytes."""
+
+
 def _drop(body: Iterator[bytes], most: int, seconds: float) -> None:
     ends = monotonic() + seconds
     for piece in body:

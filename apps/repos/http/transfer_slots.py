@@ -8,7 +8,7 @@ server and, with Redis, in those of all servers together.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -118,14 +118,18 @@ def shared_slots() -> SharedSlots | None:
     return SharedSlots(settings.REDIS_URL)
 
 
+def transfer_slot(request: HttpRequest, principal: Principal) -> AbstractContextManager[None]:
+    """`hold_slot` for the caller of a request."""
+    return hold_slot(caller_of(request, principal))
+
+
 @contextmanager
-def transfer_slot(request: HttpRequest, principal: Principal) -> Iterator[None]:
+def hold_slot(caller: str) -> Iterator[None]:
     """Hold a slot until the answer has been sent; 429 if none is free.
 
     The slot is also released when the generator is garbage-collected: if the client disconnects
     before the answer exists, the server neither reads nor closes the answer.
     """
-    caller = caller_of(request, principal)
     with ExitStack() as held:
         held.enter_context(process_slots.slot(caller))
         if shared := shared_slots():

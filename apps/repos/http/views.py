@@ -179,7 +179,7 @@ def refused_push(
 
 def log_refusal(path: str, principal: Principal, error: ApiError | Http404) -> None:
     reason = f"{error.status} {error.code}" if isinstance(error, ApiError) else "not found"
-    logger.info("Refused push to %s by %s: %s", path, principal.user, reason)
+    logger.info("Refused push to %s by %s: %s", path, principal.person, reason)
 
 
 @contextmanager

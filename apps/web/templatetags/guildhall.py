@@ -96,6 +96,12 @@ def isolated(text: str) -> SafeString:
     return format_html("<bdi>{}</bdi>", marked(text))
 
 
+@register.simple_tag
+def git_over_ssh() -> bool:
+    """Whether this site serves git over SSH."""
+    return settings.SSH_ADDRESS is not None
+
+
 @register.simple_tag(takes_context=True)
 def unread(context: Context) -> str:
     """The number of unread pings as text, empty for none. A page that has counted them already

@@ -14,7 +14,9 @@ from apps.accounts import actions
 from apps.accounts.models import User
 from apps.core.views import server_url
 from apps.jobs import worker
-from config import demo
+from apps.ssh.addresses import ssh_url
+from apps.ssh.process import fingerprints
+from config import demo, ssh
 from config.monitoring import monitoring
 from config.server import Server, end_at_once, listen
 from config.static import collect
@@ -40,6 +42,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         end_at_once()
         listening = self.listen()
+        over_ssh = self.listen_for_ssh()
         address = server_url()
         metrics_line = monitoring.listen(settings.METRICS_ADDRESS)
         call_command("migrate", verbosity=0, interactive=False)
@@ -49,9 +52,15 @@ class Command(BaseCommand):
             self.stdout.write(demo.load())
         if settings.ALLOWED_HOSTS == ["*"]:
             self.stderr.write("Anybody who reaches this machine can connect, by any host name.")
+        if over_ssh:
+            ssh.start(over_ssh, listening)
         server = Server(listening, settings.WEB_CONCURRENCY, load_application)
         if metrics_line:
             self.stdout.write(metrics_line)
+        if over_ssh:
+            self.stdout.write(f"git over SSH is at {ssh_url()}")
+            for line in fingerprints():
+                self.stdout.write(line)
         self.stdout.write(f"Guildhall is at {address} (Ctrl-C ends it)")
         self.stdout.flush()
         server.run()
@@ -70,6 +79,12 @@ class Command(BaseCommand):
             ) from None
         settings.HOST, settings.PORT = listening.getsockname()[:2]
         return listening
+
+    def listen_for_ssh(self) -> socket | None:
+        try:
+            return ssh.listen()
+        except OSError as error:
+            raise CommandError(f"Cannot listen at SSH_ADDRESS: {error.strerror}.") from None
 
     def welcome(self, address: str) -> None:
         """Create the first user and print its secrets, unless there are users."""
