@@ -86,7 +86,9 @@ def test_sign_up_follows_the_settings_of_the_site(visit, provider, sam, settings
     assert "closed" in sign_in(visit()).gives(403).text
     change_site_settings(signups_enabled=True, signups_require_invite=True)
     assert "need an invite" in sign_in(visit()).gives(403).text
+    assert "need an invite" in visit().get("/signin").text
     settings.OIDC_SIGNUPS_ALL = True
+    assert "New here? Sign in by Example SSO." in visit().get("/signin").text
     sign_in(visit()).redirects_to("/")
     settings.OIDC_SIGNUPS_ALL, provider.person["sub"] = False, "0002"
     later = timezone.now() + dt.timedelta(days=1)

@@ -68,7 +68,7 @@ def test_an_answer_is_used_once(visit, provider, linked):
     person.post("/signout")
     refused(person, path, text="was used already")
     path = begin(person)
-    refused(person, changed(path, code="wrong"), 502)
+    refused(person, changed(path, code="wrong"), 403)
     refused(person, path, text="was used already")
     refused(person, changed(begin(person), code=""), text="Begin again")
 
@@ -215,7 +215,7 @@ def test_a_token_is_signed_by_a_key_of_the_provider(visit, provider, linked, sig
     usual = provider.sign
     provider.sign = lambda claims: signer(provider, claims)
     refused(visit(), begin(person := visit()), text="another browser")
-    refused(person, begin(person), 502, "invalid answer")
+    refused(person, begin(person), 403, "invalid answer")
     assert AuditEntry.objects.get().data == {"reason": "single_sign_on"}
     provider.sign = usual
     sign_in(person).redirects_to("/")
@@ -226,7 +226,7 @@ def test_a_token_is_signed_by_a_key_of_the_provider(visit, provider, linked, sig
 def test_a_key_is_used_for_its_own_purpose(visit, provider, linked, fields):
     provider.key_fields = fields
     person = visit()
-    refused(person, begin(person), 502, "invalid answer")
+    refused(person, begin(person), 403, "invalid answer")
 
 
 def test_a_token_without_a_key_id_needs_a_single_key(visit, provider, linked):
@@ -237,7 +237,7 @@ def test_a_token_without_a_key_id_needs_a_single_key(visit, provider, linked):
     person = visit()
     path = begin(person)
     provider.answers["/jwks"] = (200, {"keys": [one, two]})
-    refused(person, path, 502, "invalid answer")
+    refused(person, path, 403, "invalid answer")
 
 
 NOW = int(time.time())
@@ -272,7 +272,7 @@ NOW = int(time.time())
 def test_a_token_is_for_this_client_and_this_sign_in(visit, provider, linked, claims):
     provider.claims = claims
     person = visit()
-    refused(person, begin(person), 502, "invalid answer")
+    refused(person, begin(person), 403, "invalid answer")
 
 
 def test_a_token_for_several_clients_names_this_one(visit, provider, linked):
@@ -285,12 +285,12 @@ def test_the_nonce_of_another_sign_in_is_refused(visit, provider, linked):
     person, victim = visit(), visit()
     stolen = dict(parse_qsl(urlsplit(begin(victim)).query))["code"]
     path = changed(begin(person), code=stolen)
-    refused(person, path, 502)  # PKCE: the verifier is another
+    refused(person, path, 403)  # PKCE: the verifier is another
     provider.grants = {code: grant | {"nonce": "n" * 32} for code, grant in provider.grants.items()}
     path = begin(person)
     for grant in provider.grants.values():
         grant["nonce"] = "n" * 32
-    refused(person, path, 502)
+    refused(person, path, 403)
 
 
 def test_a_new_key_of_the_provider_is_read_once_a_minute(visit, provider, linked, monkeypatch):
@@ -298,7 +298,7 @@ def test_a_new_key_of_the_provider_is_read_once_a_minute(visit, provider, linked
     sign_in(person).redirects_to("/")
     person.post("/signout")
     provider.key = new_key(1)
-    refused(person, begin(person), 502)
+    refused(person, begin(person), 403)
     assert provider.requests.count("/jwks") == 1
     provider.header = {"kid": KEY_ID}
     monkeypatch.setattr(openid, "CACHED_SECONDS", 0)
@@ -386,16 +386,18 @@ def test_a_password_form_does_not_use_a_code(visit, provider, linked):
 # Providers that fail
 
 
-def test_huge_answers_are_not_read(visit, provider, linked):
+def test_huge_answers_are_not_read(visit, provider, linked, caplog):
     person = visit()
     huge = b" " * (openid.BODY_BYTES + 1)
     for path in ("/.well-known/openid-configuration", "/jwks", "/token"):
         openid.provider.cache_clear()
+        url = f"{provider.issuer}{path}"
         begun = begin(person) if "well" not in path else "/signin/openid"
         if path == "/jwks":
             openid.provider.cache_clear()
         provider.answers = {path: (200, huge)}
-        refused(person, begun, 502, "invalid answer")
+        refused(person, begun, 403, "invalid answer")
+        assert f"more than {openid.BODY_BYTES} bytes from {url}" in caplog.text
         provider.answers = {}
 
 
@@ -446,14 +448,14 @@ def test_invalid_metadata_are_refused(visit, provider, answer):
     path = "/.well-known/openid-configuration"
     body = answer if isinstance(answer, bytes) else provider.discovery() | answer
     provider.answers[path] = (200, body)
-    refused(visit(), "/signin/openid", 502, "invalid answer")
+    refused(visit(), "/signin/openid", 403, "invalid answer")
 
 
 def test_redirects_of_the_provider_are_not_followed(visit, provider, linked):
     person = visit()
     path = begin(person)
     provider.answers["/token"] = (302, {}, f"{provider.issuer}/jwks")
-    refused(person, path, 502)
+    refused(person, path, 403)
     assert "/jwks" not in provider.requests
 
 

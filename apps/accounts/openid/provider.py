@@ -49,8 +49,8 @@ def unreachable(reason: str) -> SignInRefused:
 
 
 def invalid_answer(reason: str) -> SignInRefused:
-    """The refusal if the answer of the provider is not as it has to be."""
-    return SignInRefused(INVALID, reason, status=502)
+    """The refusal if an answer is not as it has to be. A visitor can cause it by a wrong code."""
+    return SignInRefused(INVALID, reason)
 
 
 @cache

@@ -40,6 +40,12 @@ def single_sign_on() -> str:
 
 
 @register.simple_tag
+def new_people_by_provider() -> str:
+    """The name of the OpenID provider, if everybody whom it signs in gets an account."""
+    return settings.OIDC_NAME if settings.OIDC_SIGNUPS_ALL else ""
+
+
+@register.simple_tag
 def local_passwords() -> bool:
     """Whether people may sign in with a password."""
     return settings.LOCAL_PASSWORDS
