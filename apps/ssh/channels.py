@@ -16,14 +16,13 @@ from time import monotonic
 from typing import IO, Any, Final, TypeVar, cast
 
 from asyncssh import Error as SshError
-from asyncssh import SSHServerProcess
 
 from apps.core.parsers import broken_off
 from apps.git.protocol import FetchChecker, ProtocolError
 from apps.git.run import GitProcess
 from apps.repos.http.streams import DROP_SECONDS, DROPPED, PIECE, PushBody
+from apps.ssh.session import GitSession
 
-Process = SSHServerProcess[bytes]
 Result = TypeVar("Result")
 READ: Final = 256 * 1024
 """Most bytes that a thread takes at once."""
@@ -47,8 +46,8 @@ class FetchRefused(Exception):
 class FetchStream:
     """Streams one fetch: the client's requests to git, and git's answers to the client."""
 
-    def __init__(self, process: Process, git: GitProcess) -> None:
-        self.process, self.git = process, git
+    def __init__(self, session: GitSession, git: GitProcess) -> None:
+        self.session, self.git = session, git
         self.checker, self.sent = FetchChecker(), 0
         self.active_at = monotonic()
 
@@ -73,14 +72,13 @@ class FetchStream:
         output = cast("IO[bytes]", self.git.stdout).fileno()
         while piece := await read_some(output):
             self.active_at = monotonic()
-            self.process.stdout.write(piece)
-            await self.process.stdout.drain()
+            await self.session.write(piece)
         raise _Ended
 
     async def requests(self) -> None:
         pipe = cast("IO[bytes]", self.git.stdin)
         with suppress(*LOST):  # git has ended, or the client has gone
-            while piece := await self.process.stdin.read(PIECE):
+            while piece := await self.session.read(PIECE):
                 self.active_at = monotonic()
                 self.sent += len(piece)
                 self.check(piece)
@@ -106,10 +104,10 @@ class _Ended(Exception):
     """git has closed its output."""
 
 
-async def stream_fetch(process: Process, git: GitProcess) -> None:
+async def stream_fetch(session: GitSession, git: GitProcess) -> None:
     """`FetchStream.run`."""
     with suppress(_Ended):
-        await FetchStream(process, git).run()
+        await FetchStream(session, git).run()
 
 
 async def read_some(fd: int) -> bytes:
@@ -152,9 +150,9 @@ class ChannelBody(PushBody):
     A client need not say that a push ends: `finish` ends the iteration, also while it waits.
     """
 
-    def __init__(self, process: Process, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, session: GitSession, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(iter(()))
-        self.process, self.loop = process, loop
+        self.session, self.loop = session, loop
         self.received, self.first, self.piece = 0, b"", b""
         self.is_finished = self.is_dropping = False
         self.lock = Lock()
@@ -188,7 +186,7 @@ class ChannelBody(PushBody):
         """Read the next piece, and keep it here: the futures of a call from another thread refer to
         each other, so that a result would stay in memory until the garbage is collected.
         """
-        self.piece = await self.process.stdin.read(READ)
+        self.piece = await self.session.read(READ)
 
     def begin_with(self, piece: bytes) -> None:
         """Give back a piece that was read, which the iteration returns again."""
@@ -212,16 +210,12 @@ class ChannelBody(PushBody):
 class ChannelOutput:
     """Writes to the client from a thread, which waits while the client is slow."""
 
-    def __init__(self, process: Process, loop: asyncio.AbstractEventLoop) -> None:
-        self.process, self.loop = process, loop
+    def __init__(self, session: GitSession, loop: asyncio.AbstractEventLoop) -> None:
+        self.session, self.loop = session, loop
 
     def write(self, piece: bytes) -> None:
         """`OSError` if the client has disconnected or receives nothing."""
-        in_loop(self._write(piece), self.loop).result(SILENCE)
-
-    async def _write(self, piece: bytes) -> None:
-        self.process.stdout.write(piece)
-        await self.process.stdout.drain()
+        in_loop(self.session.write(piece), self.loop).result(SILENCE)
 
     def write_all(self, pieces: Iterator[bytes]) -> None:
         for piece in pieces:

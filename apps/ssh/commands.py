@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum
 
 from apps.core.slugs import REPO_SLUG, TEAM_SLUG, USERNAME
 
@@ -24,7 +24,7 @@ UNKNOWN = "This server runs git-upload-pack, git-receive-pack and git-upload-arc
 NO_PATH = "The address has no repository. It ends in teams/acme/api.git or users/alice/api.git."
 
 
-class GitCommand(StrEnum):
+class GitCommand(Enum):
     """The programs of git that a client may start."""
 
     UPLOAD_PACK = "git-upload-pack"
@@ -61,7 +61,7 @@ def parse_command(text: str | None) -> Request:
         words = [f"git-{' '.join(words[1:2])}", *words[2:]]
     if words[:1] == ["git-lfs-authenticate"] or words[:1] == ["git-lfs-transfer"]:
         raise RefusedCommand(NO_LFS)
-    if len(words) != 2 or words[0] not in [*GitCommand]:
+    if len(words) != 2 or words[0] not in {command.value for command in GitCommand}:
         raise RefusedCommand(UNKNOWN)
     match = PATH.fullmatch(words[1])
     if match is None:

@@ -32,13 +32,13 @@ from apps.ssh.channels import (
     ChannelBody,
     ChannelOutput,
     FetchRefused,
-    Process,
     stream_fetch,
 )
 from apps.ssh.commands import GitCommand, RefusedCommand, parse_command
 from apps.ssh.models import SshKey
 from apps.ssh.public_keys import RSA, fingerprint_of
 from apps.ssh.queries import valid_keys
+from apps.ssh.session import GitSession
 from apps.ssh.work import Work, in_thread, report_error
 
 KEX: Final = (
@@ -100,7 +100,8 @@ class GitServer:
         self.short = ThreadPoolExecutor(SHORT_THREADS, "ssh")
         # A command that has a slot has a thread, too.
         self.long = ThreadPoolExecutor(settings.GIT_SLOTS + SHORT_THREADS, "ssh-git")
-        self.running = 0
+        self.tasks: set[asyncio.Task[None]] = set()
+        """The commands that run."""
 
     async def in_short(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a function that needs the database."""
@@ -146,7 +147,7 @@ class GitServer:
     async def wait_for_commands(self, seconds: float) -> None:
         """Wait until no command runs, for so many seconds at most."""
         ends = monotonic() + seconds
-        while self.running and monotonic() < ends:
+        while self.tasks and monotonic() < ends:
             await asyncio.sleep(0.1)
 
 
@@ -167,7 +168,7 @@ class Connection(asyncssh.SSHServer):
         """The number of unknown keys."""
         self.tried: SshKey | None = None
         self.key: SshKey | None = None
-        self.processes: set[Process] = set()
+        self.sessions: set[GitSession] = set()
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self.conn = conn
@@ -226,11 +227,30 @@ class Connection(asyncssh.SSHServer):
     def auth_completed(self) -> None:
         self.key = self.tried
 
+    def session_requested(self) -> GitSession:
+        return GitSession(self.begin)
+
+    def begin(self, session: GitSession) -> None:
+        """Run the command of a session, which its client has named."""
+        task = self.server.loop.create_task(self.run(session))
+        self.server.tasks.add(task)
+        task.add_done_callback(self.server.tasks.discard)
+
+    async def run(self, session: GitSession) -> None:
+        self.sessions.add(session)
+        try:
+            await Command(self, session).run()
+        except Exception:
+            logger.exception("A command of SSH failed")
+            session.channel.abort()
+        finally:
+            self.sessions.discard(session)
+
     def end(self, text: str) -> None:
         """Close the connection, and tell people who wait for a command why."""
-        for process in [*self.processes]:
+        for session in [*self.sessions]:
             with suppress(OSError, asyncssh.Error):
-                process.stderr.write(f"{text}\n".encode())
+                session.write_error(text)
         self.conn.disconnect(asyncssh.DISC_BY_APPLICATION, text)
 
 
@@ -242,16 +262,16 @@ def _log_failure(task: asyncio.Task[None]) -> None:
 class Command:
     """One command of a connection, from its first byte to its exit status."""
 
-    def __init__(self, connection: Connection, process: Process) -> None:
-        self.connection, self.process = connection, process
+    def __init__(self, connection: Connection, session: GitSession) -> None:
+        self.connection, self.session = connection, session
         self.server = connection.server
 
     async def run(self) -> None:
         """Carry it out. All errors are told to the client."""
         try:
-            request = parse_command(None if self.process.subsystem else self.process.command)
+            request = parse_command(self.session.command)
         except RefusedCommand as refused:
-            self.process.stderr.write(f"{refused}\n".encode())
+            self.session.write_error(str(refused))
             self.exit(1)
             return
         key = self.connection.key
@@ -264,7 +284,7 @@ class Command:
             '%s %s "%s %s" %s %d ms',
             key.person if key.repo_id is None else f"deploy-key:{key.uuid}",
             work.address,
-            request.command,
+            request.command.value,
             request.path,
             work.outcome,
             (perf_counter() - begun) * 1000,
@@ -279,39 +299,39 @@ class Command:
                 await self.in_thread(work)
         except (asyncssh.Error, ConnectionError, TimeoutError) as error:  # the client has gone
             work.outcome = type(error).__name__
-            self.process.channel.abort()
+            self.session.channel.abort()
             return 1
         except FetchRefused as refused:
             work.outcome = "refused"
-            self.process.stderr.write(f"{refused}\n".encode())
+            self.session.write_error(str(refused))
             return 1
         except Exception as error:
             report = await self.server.in_short(report_error, work, error)
             with suppress(OSError, asyncssh.Error):
-                self.process.stdout.write(report)
+                await self.session.write(report)
             return 1
         finally:
             await self.server.in_short(work.held.close)
         return 0
 
     async def fetch(self, work: Work) -> None:
-        protocol = self.process.env.get("GIT_PROTOCOL", "")
+        protocol = self.session.environment.get("GIT_PROTOCOL", "")
         start = partial(_start, work, protocol)
         git: GitProcess = await self.server.in_short(start)
         try:
-            await stream_fetch(self.process, git)
+            await stream_fetch(self.session, git)
         finally:
             await self.server.in_short(end, git)
 
     async def in_thread(self, work: Work) -> None:
         """Carry out a push or an archive."""
-        body = ChannelBody(self.process, self.server.loop)
-        output = ChannelOutput(self.process, self.server.loop)
+        body = ChannelBody(self.session, self.server.loop)
+        output = ChannelOutput(self.session, self.server.loop)
         await self.server.loop.run_in_executor(self.server.long, _carry_out, work, body, output)
 
     def exit(self, status: int) -> None:
         with suppress(OSError, asyncssh.Error):
-            self.process.exit(status)
+            self.session.channel.exit(status)
 
 
 def _start(work: Work, protocol: str) -> GitProcess:
@@ -340,22 +360,7 @@ async def serve(
     """Serve at these sockets with these host keys until `stopping` is set."""
     server = GitServer()
 
-    async def handle(process: Process) -> None:
-        connection = process.get_extra_info("connection").get_owner()
-        server.running += 1
-        connection.processes.add(process)
-        try:
-            await Command(connection, process).run()
-        except Exception:
-            logger.exception("A command of SSH failed")
-            process.exit(1)
-        finally:
-            connection.processes.discard(process)
-            server.running -= 1
-
-    acceptors = [
-        await asyncssh.listen(sock=sock, **options(server, handle, keys)) for sock in listening
-    ]
+    acceptors = [await asyncssh.listen(sock=sock, **options(server, keys)) for sock in listening]
     checks = asyncio.create_task(server.check_keys())
     await stopping.wait()
     for acceptor in acceptors:
@@ -364,11 +369,10 @@ async def serve(
     await server.close(grace)
 
 
-def options(server: GitServer, handle: Any, keys: Sequence[Path]) -> dict[str, Any]:
+def options(server: GitServer, keys: Sequence[Path]) -> dict[str, Any]:
     """asyncssh's options: public keys alone, and no shell, terminal, forwarding, agent or files."""
     return {
         "server_factory": partial(Connection, server),
-        "process_factory": handle,
         "server_host_keys": [str(path) for path in keys],
         "encoding": None,
         "line_editor": False,

@@ -58,7 +58,7 @@ def test_a_team_keeps_what_is_not_sent(api, alice, acme):
         ({"name": ""}, "validation_failed", "name: "),
         ({"name": None}, "validation_failed", "name: "),
         ({"is_active": "false"}, "validation_failed", "is_active: "),
-        ({"title": "x"}, "unknown_field", "Known: name, slug, is_active."),
+        ({"title": "x"}, "unknown_field", "Known: name, slug, is_active, second_factor_required."),
     ],
 )
 def test_a_sent_field_is_checked_as_in_a_put(api, alice, acme, body, code, reason):

@@ -1,4 +1,4 @@
-"""A server that is killed while somebody pushes over SSH."""
+"""Large pushes over SSH, and a server that is killed during one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from contextlib import suppress
 
 import pytest
 
-from tests.processes import git_processes
+from tests.processes import git_processes, memory, peak_memory
 from tests.ssh.conftest import Keys
 from tests.waiting import eventually
 
+MEGABYTES = 60
+GROWTH = 33_000_000
+"""Bytes of memory: modules that the first push loads, and buffers."""
 pytestmark = [pytest.mark.slow, pytest.mark.once]
 
 
@@ -57,3 +60,20 @@ def test_a_push_that_is_cut_off_by_a_kill_leaves_a_repository_that_takes_it_agai
         assert git("ls-remote", keys.url + "/users/alice/api.git", "main").split()[0] == sha
         events = server.api("alice").get("/events?scope=repo:users/alice/api").gives()["results"]
         assert [event["kind"] for event in events].count("branch-created") == 1
+
+
+def test_a_large_push_and_its_clone_leave_memory_flat(new_server, tmp_path):
+    """git takes the bytes more slowly than the client sends them."""
+    with new_server(tmp_path, SSH_ADDRESS="127.0.0.1:0", WEB_CONCURRENCY="1") as server:
+        (tmp_path / "keys").mkdir()
+        keys = Keys(tmp_path / "keys", server)
+        server.api("alice").post("/users/alice/repos", name="Api", slug="api").gives(201)
+        git = keys.work_tree(keys.add("alice"), "users/alice/api")
+        (git.folder / "large").write_bytes(os.urandom(MEGABYTES * 1_000_000))
+        git.commit()
+        assert git("ls-remote", git.url) == ""
+        pids = descendants(server.process.pid)
+        before = memory(*pids)
+        git("push", "--quiet", git.url, "main")
+        git("clone", "--quiet", "--bare", git.url, "copy")
+        assert peak_memory(*pids) - before < GROWTH
