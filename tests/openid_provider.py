@@ -94,7 +94,11 @@ class Provider:
         """Status and answer for a code, which works once, for its client and its verifier."""
         pair = f"{CLIENT_ID}:not+a%3A+secret%25"
         basic = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        is_client = authorization == basic or form.get("client_secret") == CLIENT_SECRET
+        ways = self.metadata.get("token_endpoint_auth_methods_supported", [])
+        sent = (form.get("client_secret"), authorization)
+        is_client = sent == (
+            (CLIENT_SECRET, None) if "client_secret_post" in ways else (None, basic)
+        )
         grant = self.grants.pop(form["code"], None)
         hashed = hashlib.sha256(form["code_verifier"].encode()).digest()
         challenge = base64.urlsafe_b64encode(hashed).decode().rstrip("=")

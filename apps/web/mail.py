@@ -25,7 +25,7 @@ def send_reset(email: str) -> None:
     whether an account exists. For the same reason mail to unknown addresses counts.
     """
     holders = User.objects.filter(email_key=email.lower(), is_active=True)
-    if settings.OIDC_ISSUER:  # nor may an address give a password to who has been without one
+    if settings.OIDC_ISSUER:  # accounts that the provider has made get no password
         holders = holders.exclude(
             password__startswith=UNUSABLE_PASSWORD_PREFIX, identities__isnull=False
         )
