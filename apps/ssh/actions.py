@@ -12,6 +12,7 @@ from apps.core.access import Level, Permission
 from apps.core.controls import without_controls
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
+from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
 from apps.events.record import Deleted, record
 from apps.repos.access import RepoAccess
@@ -22,7 +23,7 @@ MOST_KEYS = 50
 """Most keys of a person, and of a repository."""
 
 
-@transaction.atomic
+@final_transaction
 def create_key(*, principal: Principal, key: str, title: str = "") -> SshKey:
     """Add an SSH key to the caller. Without a title it gets the comment of the key.
 
@@ -44,7 +45,7 @@ def delete_key(*, principal: Principal, ssh_key: SshKey) -> None:
     _delete(ssh_key, principal.user)
 
 
-@transaction.atomic
+@final_transaction
 def create_deploy_key(
     *, access: RepoAccess, key: str, title: str = "", can_write: bool = False
 ) -> SshKey:

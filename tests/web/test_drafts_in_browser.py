@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.chromium import Look, complaints, resize, violations
-from tests.web.live_site import OF_REPO, Site, expect_live, site
+from tests.web.live_site import OF_REPO, REPO, Site, expect_live, sign_in, site
 from tests.web.test_files_in_browser import TAGS, file, files
 
 __all__ = ["files", "site"]
@@ -102,3 +102,55 @@ def test_open_pages_say_what_others_have_sent(site: Site, files: str) -> None:
         expect(talk.locator(".verdict")).to_contain_text("topic has been deleted")
         site.api("ada").put(f"{OF_REPO}{address}/source-branch").gives()
         expect(talk.locator(".verdict")).not_to_contain_text("has been deleted")
+
+
+ADD_BRANCH = """
+from apps.accounts.models import User
+from apps.repos.models import Repo
+from tests.browse.code import code_of, push
+
+repo, ada = Repo.objects.get(slug="api"), User.objects.get(username="ada")
+lines = b"".join(b"line %d\\n" % n for n in range(1, 20))
+main = repo.branch_sha("main")
+first = code_of(repo).commit_with({b"kept.py": lines, b"gone.py": lines}, main)
+push(repo, "refs/heads/later", first, by=ada)
+"""
+REMOVE_FILE = """
+from apps.accounts.models import User
+from apps.repos.models import Repo
+from tests.browse.code import code_of, push
+
+repo, ada = Repo.objects.get(slug="api"), User.objects.get(username="ada")
+old = repo.branch_sha("later")
+last = code_of(repo).commit_with({b"kept.py": b"another\\n"}, old)
+push(repo, "refs/heads/later", last, by=ada)
+"""
+
+
+def test_texts_outlive_a_push_that_removes_their_lines_and_a_lost_session(
+    site: Site, files: str
+) -> None:
+    site.server.run(ADD_BRANCH)
+    fields = {"title": "Later", "body": "", "source_branch": "later", "target_branch": "main"}
+    made = site.api("ada").post(f"{OF_REPO}/pulls", **fields).gives(201)
+    with site.open(f"/pulls/{made['number']}/files") as page:
+        for name, text in (("kept.py", "About a line."), ("gone.py", "About a file.")):
+            page.goto(page.url.partition("?")[0])
+            row = file(page, name).locator("tr", has_text="line 17").first
+            row.hover()
+            row.locator(".say").click()
+            file(page, name).get_by_label("Text").fill(text)
+        site.server.run(REMOVE_FILE)
+        page.context.clear_cookies(name="sessionid")
+        page.keyboard.press("Control+Enter")
+        expect(page.locator("h1")).to_have_text("You are signed out")
+        expect(page.locator("main")).to_contain_text("About a file.")
+        sign_in(page)
+        page.goto(f"/{REPO}/pulls/{made['number']}/files")
+        unsent = page.locator("[data-unsent]")
+        expect(unsent).to_contain_text("About a file.")
+        unsent.get_by_role("link", name="kept.py, line 17").click()
+        expect(page.get_by_label("Text").first).to_have_value("About a line.")
+        page.keyboard.press("Control+Enter")
+        expect(page.locator(".line-comment")).to_contain_text("About a line.")
+        expect(unsent).to_have_text("Not sent yet: About a file.")

@@ -198,6 +198,26 @@ addEventListener("news", ({ detail }) => {
   news.replaceChildren(link);
 });
 
+// Texts of `drafts.js` whose form is not open. A push may have removed the line, or the whole file.
+function listUnsent(box) {
+  const path = new URL(`${box.dataset.unsent}/`, location.href).pathname;
+  const start = `draft ${document.documentElement.dataset.user} ${path}`;
+  for (const key of Object.keys(localStorage)) {
+    if (!key.startsWith(start)) continue;
+    const place = key.slice(start.length).split(" ")[0];
+    if (document.querySelector(`form[action*="/comments/${place}?"]`)) continue;
+    const [, file, lines] = /^(f\w+)-[no]([\d-]+)$/.exec(place) ?? [];
+    const to = /^(\d+)\/reply$/.exec(place)?.[1];
+    const name = document.getElementById(file)?.dataset.file;
+    const item = document.createElement(name || to ? "a" : "q");
+    if (name) item.href = `?comment=${place}#say-line`;
+    if (to) item.href = `?reply=${to}#say-line`;
+    item.textContent = name ? `${name}, line ${lines}` : to ? `reply to ${to}` : localStorage.getItem(key);
+    box.append(" ", item);
+    box.hidden = false;
+  }
+}
+
 const filter = document.querySelector("[data-filter] [name=name]");
 filter?.addEventListener("input", () => {
   const text = filter.value.toLowerCase();
@@ -209,3 +229,5 @@ filter?.addEventListener("input", () => {
 });
 addEventListener("hashchange", pin);
 pin();
+const unsent = document.querySelector("[data-unsent]");
+if (unsent) listUnsent(unsent);
