@@ -68,7 +68,7 @@ def test_the_environment_file_has_each_setting(tmp_path):
 
 def test_lines_that_are_comments_have_the_defaults(tmp_path):
     """Those of EMAIL_URL, ALLOWED_HOSTS, CORS_ORIGINS, UPLOADS_URL, WEBHOOK_ALLOWED_NETS,
-    SECRET_KEY, of git over SSH and of monitoring are examples.
+    SECRET_KEY, of git over SSH, of single sign-on and of monitoring are examples.
     """
     text = (DEPLOY / "environment").read_text().replace("/var/lib/guildhall", str(tmp_path))
     defaults = vars(Environment(tmp_path, settings_in(text)))
@@ -77,8 +77,8 @@ def test_lines_that_are_comments_have_the_defaults(tmp_path):
     different = {name for name in defaults if defaults[name] != commented[name]}
     monitoring = {"metrics_address", "sentry_dsn", "sends_spans"}
     lists = {"allowed_hosts", "cors_origins", "webhook_allowed_nets"}
-    over_ssh = {"ssh_address", "ssh_url"}
-    assert different == {"email", "uploads_bucket"} | lists | over_ssh | monitoring
+    others = {"email", "uploads_bucket", "ssh_address", "ssh_url", "oidc"}
+    assert different == others | lists | monitoring
 
 
 @pytest.fixture
