@@ -96,7 +96,9 @@ def commit_not_found(place: LinePlace) -> Invalid:
 def check_lines(place: LinePlace, count: int) -> None:
     """422 `line_not_found` unless these are at most `LINES_MAX` lines of a file with `count`."""
     if not 1 <= place.first <= place.line <= count:
-        text = f"There are no lines {place.first} to {place.line} in a file of {count} lines."
+        is_one = place.first == place.line
+        lines = f"line {place.line}" if is_one else f"lines {place.first} to {place.line}"
+        text = f"The file has no {lines}: it has {count} line{'' if count == 1 else 's'}."
         raise Invalid("line_not_found", text)
     if place.line - place.first >= LINES_MAX:
         raise Invalid("line_not_found", f"A comment is on at most {LINES_MAX} lines.")

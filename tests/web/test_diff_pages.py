@@ -82,7 +82,7 @@ def test_a_pull_of_a_few_lines_is_one_page_and_starts_git_once(visit, address, b
     later = person.get(f"{address}?page=2&view=split").gives()
     assert rows(later.html) and f'href="{address}/files?view=unified"' in later.html
     person.get(f"{address}/files").gives()
-    for tab, most in (("", 25), ("/files", 17), ("/commits", 16)):
+    for tab, most in (("", 25), ("/files", 18), ("/commits", 16)):
         with costing() as cost:
             person.get(f"{address}{tab}").gives()
         assert cost.git == 0 and cost.sql <= most, tab
