@@ -134,12 +134,12 @@ def test_texts_outlive_a_push_that_removes_their_lines_and_a_lost_session(
     fields = {"title": "Later", "body": "", "source_branch": "later", "target_branch": "main"}
     made = site.api("ada").post(f"{OF_REPO}/pulls", **fields).gives(201)
     with site.open(f"/pulls/{made['number']}/files") as page:
-        for name, text in (("kept.py", "About a line."), ("gone.py", "About a file.")):
+        for name, words in (("kept.py", "About a line."), ("gone.py", "About a file.")):
             page.goto(page.url.partition("?")[0])
             row = file(page, name).locator("tr", has_text="line 17").first
             row.hover()
             row.locator(".say").click()
-            file(page, name).get_by_label("Text").fill(text)
+            file(page, name).get_by_label("Text").fill(words)
         site.server.run(REMOVE_FILE)
         page.context.clear_cookies(name="sessionid")
         page.keyboard.press("Control+Enter")
