@@ -39,7 +39,7 @@ from apps.ssh.models import SshKey
 from apps.ssh.public_keys import RSA, fingerprint_of
 from apps.ssh.queries import valid_keys
 from apps.ssh.session import GitSession
-from apps.ssh.work import Work, in_thread, report_error
+from apps.ssh.work import ENDED, Work, in_thread, report_error
 
 KEX: Final = (
     "mlkem768x25519-sha256",
@@ -81,7 +81,6 @@ LAST_SECONDS: Final = 5.0
 """Seconds in which commands end whose connection the server has closed."""
 SHORT_THREADS: Final = 8
 """Threads for work that only needs the database."""
-ENDED: Final = "This key was deleted, or the account is deactivated. The connection ends."
 Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)

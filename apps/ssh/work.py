@@ -28,6 +28,7 @@ from apps.ssh.channels import ChannelBody, ChannelOutput
 from apps.ssh.commands import GitCommand, Request
 from apps.ssh.models import SshKey
 
+ENDED = "This key was deleted, or the account is deactivated. The connection ends."
 logger = logging.getLogger(__name__)
 
 
@@ -102,6 +103,8 @@ def report_error(work: Work, error: Exception) -> bytes:
         DailyCount.add("server_errors")
         refusal = plain_error(500)
     work.outcome = refusal.code
+    if refusal.status == 401:  # the key was valid when the command began
+        return error_packet(ENDED)
     detail = refusal.detail if refusal.status < 500 else with_request_id(refusal.detail)
     return error_packet(detail)
 
