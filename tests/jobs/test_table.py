@@ -13,6 +13,7 @@ from django.core import mail
 from django.utils import timezone
 
 from apps.accounts.models import ApiToken, Deletion, User
+from apps.events.audit import AuditEntry
 from apps.idempotency.models import KeyedRequest
 from apps.jobs import worker
 from apps.pulls.actions import set_auto_merge
@@ -39,7 +40,10 @@ def of_no_repository(name: UUID) -> Path:
 
 
 def expire(token: ApiToken, repo: Repo) -> None:
-    """Expired rows of requests and sessions, and an old delivery; the token expires in a day."""
+    """Expired rows of requests and sessions, an old delivery, and old entries of the audit log; the
+    token expires in a day.
+    """
+    AuditEntry.objects.update(created_at=timezone.now() - 401 * DAY)
     ApiToken.objects.filter(pk=token.pk).update(expires_at=timezone.now() + DAY)
     over = {"created_at": timezone.now() - DAY, "leased_until": timezone.now()}
     KeyedRequest.objects.create(digest="0" * 64, body="0" * 64, **over)
@@ -75,6 +79,11 @@ def due_comment(reply, sha):
     )
 
 
+def run_worker():
+    test_worker.stop.clear()
+    worker.run(test_worker.stop)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp_path):
     settings.SENDS_MAIL = True
@@ -101,8 +110,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     expire(make.expiring_token(alice), repo)
     old = deleted_long_ago(make.repo(acme, "old", by=alice), alice)
     settings.JOBS = [*settings.JOBS, test_worker.row("last")]
-    test_worker.stop.clear()
-    worker.run(test_worker.stop)
+    run_worker()
     assert [message.to for message in mail.outbox] == [["bob@example.org"]]
     assert NamedCommit.objects.get().sha == CommitPush.objects.get(pushed_by=alice).sha == sha
     assert not (Upload.objects.exists() or Pull.objects.exclude(has_conflict=False))
@@ -114,5 +122,6 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
         not (folder.exists() or old.git.path.exists() or repo.refs.filter(UNREAD))
         and repo.git.head_branch() == "main"
     )
-    assert not PullVersion.objects.exclude(due_at=None, changes_due_at=None)
-    assert len(settings.JOBS) == 21  # this test covers each of them, and the last stops the worker
+    old_entries = AuditEntry.objects.filter(created_at__lt=timezone.now() - 400 * DAY)
+    assert not [*old_entries, *PullVersion.objects.exclude(due_at=None, changes_due_at=None)]
+    assert len(settings.JOBS) == 22  # this test covers each of them, and the last stops the worker
