@@ -21,8 +21,8 @@ def ssh_url() -> str:
     if settings.SSH_URL:
         return str(settings.SSH_URL)
     host, port = urlsplit(site_url()).hostname or "localhost", settings.SSH_ADDRESS.port
-    shown = f"[{host}]" if ":" in host else host
-    return f"ssh://git@{shown}" if port == PORT else f"ssh://git@{shown}:{port}"
+    literal = f"[{host}]" if ":" in host else host
+    return f"ssh://git@{literal}" if port == PORT else f"ssh://git@{literal}:{port}"
 
 
 def clone_address(path: str) -> str:

@@ -38,10 +38,10 @@ def send_archive(work: Work, body: ChannelBody, output: ChannelOutput) -> None:
     """Read the arguments, and send the archive. Refusals are sent as git expects them."""
     access = work.open()
     try:
-        wanted = parse_arguments(read_arguments(body))
+        arguments = parse_arguments(read_arguments(body))
         work.held.enter_context(archive_slots.slot(work.throttle_key))
-        rev = revision(access.repo, wanted.ref)
-        archive = find_archive(access.repo, rev, wanted.path, work.throttle_key)
+        rev = revision(access.repo, arguments.ref)
+        archive = find_archive(access.repo, rev, arguments.path, work.throttle_key)
     except Exception as error:
         refusal = as_api_error(error)
         if refusal is None:
@@ -50,11 +50,11 @@ def send_archive(work: Work, body: ChannelBody, output: ChannelOutput) -> None:
         output.write(pkt(f"NACK {refusal.detail}\n".encode()[:MAX_PAYLOAD]) + FLUSH)
         return
     give_back_connection()
-    git_format = "zip" if wanted.form == "zip" else "tar"
+    git_format = "zip" if arguments.form == "zip" else "tar"
     process = exports.stream_archive(
-        access.repo.git, archive.commit, git_format, wanted.prefix, archive.path
+        access.repo.git, archive.commit, git_format, arguments.prefix, archive.path
     )
-    packed = wanted.form == "tar.gz"
+    packed = arguments.form == "tar.gz"
     packer = zlib.compressobj(LEVEL, wbits=GZIP) if packed else None
     pieces = streams.Output(process, b"", streams.Bounded(packer, exports.WRITTEN_MAX))
     try:

@@ -83,8 +83,8 @@ def test_the_admin_shows_entries_and_finds_an_address(acme: Team, alice: User, s
     values |= {"team_id": acme.pk, "actor": alice, "created_at": timezone.now()}
     made = AuditEntry.objects.create(kind="team-updated", address="192.0.2.7", **values)
     staff, path = PageClient(sam), "/admin/events/auditentry/"
-    found = staff.get(f"{path}?q=192.0.2.7").gives()
-    assert "changed the team" in found.text and "teams/acme" in found.text
+    page = staff.get(f"{path}?q=192.0.2.7").gives()
+    assert "changed the team" in page.text and "teams/acme" in page.text
     assert "changed the team" not in staff.get(f"{path}?q=192.0.2.8").gives().text
     assert "changed the team" in staff.get(f"{path}?q=ALICE&kind=team-updated").gives().text
     page = staff.get(f"{path}{made.pk}/change/").gives()

@@ -33,9 +33,11 @@ def test_a_key_of_ssh_keygen_has_the_same_fingerprint(kind, tmp_path):
     subprocess.run(
         ["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", "you@laptop", "-f", path], check=True
     )
-    shown = subprocess.run(["ssh-keygen", "-lf", path], check=True, capture_output=True, text=True)
+    listing = subprocess.run(
+        ["ssh-keygen", "-lf", path], check=True, capture_output=True, text=True
+    )
     key = parse_key(path.with_suffix(".pub").read_text())
-    assert key.fingerprint == shown.stdout.split()[1]
+    assert key.fingerprint == listing.stdout.split()[1]
     assert key.comment == "you@laptop"
     with pytest.raises(InvalidKey, match="private key"):
         parse_key(path.read_text())

@@ -106,8 +106,8 @@ def test_host_keys_are_made_once_and_are_private(tmp_path):
         "ssh_host_ed25519_key",
         "ssh_host_rsa_key",
     ]
-    shown = subprocess.run(["ssh-keygen", "-lf", paths[0]], capture_output=True, text=True)
-    assert shown.stdout.split()[1] == fingerprint_of_file(paths[0])
+    listing = subprocess.run(["ssh-keygen", "-lf", paths[0]], capture_output=True, text=True)
+    assert listing.stdout.split()[1] == fingerprint_of_file(paths[0])
 
 
 def test_the_address_is_that_of_the_settings(settings):
@@ -193,8 +193,13 @@ def test_a_command_counts_for_its_person_and_wrong_keys_for_their_address(alice,
 def test_the_arguments_of_an_archive():
     sent = pkt(b"argument --format=tgz\n") + pkt(b"argument --prefix=a/\n")
     sent += pkt(b"argument v1\n") + pkt(b"argument --\n") + pkt(b"argument docs/\n") + FLUSH
-    wanted = parse_arguments(read_arguments([sent[:9], sent[9:]]))
-    assert (wanted.form, wanted.prefix, wanted.ref, wanted.path) == ("tar.gz", "a/", "v1", b"docs")
+    arguments = parse_arguments(read_arguments([sent[:9], sent[9:]]))
+    assert (arguments.form, arguments.prefix, arguments.ref, arguments.path) == (
+        "tar.gz",
+        "a/",
+        "v1",
+        b"docs",
+    )
     for refused in ([b"argument x\n"], [b"zzzz"], [b"0003"]):
         with pytest.raises(Invalid):
             read_arguments(refused)

@@ -76,8 +76,8 @@ def test_a_draft_comment_is_edited_deleted_and_discarded(visit, address, anchor,
     comment = draft_on(person, address, f"{anchor}-n50")
     below = f"{address}/draft/{comment.uuid}"
     here = f"{address}/files?open={anchor}#draft-{comment.uuid}"
-    shown = person.get(f"{address}/files").gives()
-    assert f'href="{below}/edit"' in shown.html and f'href="{below}/delete"' in shown.html
+    page = person.get(f"{address}/files").gives()
+    assert f'href="{below}/edit"' in page.html and f'href="{below}/delete"' in page.html
     page = person.get(f"{below}/edit").gives()
     assert "Half a thought." in page.html
     fields = page.inputs() | {"kind": "question"}

@@ -72,9 +72,9 @@ def _new_user(claims: Claims) -> User:
     email = User.objects.normalize_email(claims.email)
     if not _is_address(email) or User.objects.filter(email_key=email.lower()).exists():
         email = ""
-    shown = claims.name.strip()
-    fits = len(shown) <= DISPLAY_NAME_MAX and display_name_problem(shown) is None
-    user = User(username=free[0], email=email, display_name=shown if fits else "")
+    display_name = claims.name.strip()
+    fits = len(display_name) <= DISPLAY_NAME_MAX and display_name_problem(display_name) is None
+    user = User(username=free[0], email=email, display_name=display_name if fits else "")
     user.set_unusable_password()
     return user
 
