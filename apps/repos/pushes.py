@@ -94,7 +94,7 @@ def settle(
     doubted = set[str]()
     for names in batches(repo, refs if len(refs) <= BATCH else steps):
         moves = [move for name in names for move in steps.get(name, ())]
-        result = settle_refs(repo, names, moves, over=Q(push=push))
+        result = settle_refs(repo, names, moves, over=Q(push=push), waits=bool(reported))
         doubted |= {move.full_name for move in result.doubted}
     return doubted & steps.keys()
 
@@ -121,7 +121,8 @@ def reconcile(*, repo: Repo, believing: bool = True) -> int:
     changed = [name for name in {**stored, **present} if stored.get(name) != present.get(name)]
     names = [*journal_of(repo).values_list("full_name", flat=True), *changed]
     results = [
-        settle_refs(repo, batch, (), over, believing=believing) for batch in batches(repo, names)
+        settle_refs(repo, batch, (), over, believing=believing, waits=not believing)
+        for batch in batches(repo, names)
     ]
     return sum(len(result.moves) for result in results)
 
@@ -151,24 +152,31 @@ def batches(repo: Repo, names: Iterable[str]) -> list[list[str]]:
 
 
 def settle_refs(
-    repo: Repo, names: list[str], own: Sequence[RefMove], over: Q, *, believing: bool = False
+    repo: Repo,
+    names: list[str],
+    own: Sequence[RefMove],
+    over: Q,
+    *,
+    waits: bool,
+    believing: bool = False,
 ) -> FoundMoves:
     """Settle these refs in one transaction, under the repository's lock; return the moves.
 
     `over`: the condition for journal rows that are deleted even if git has not made their step.
     `believing`: see `reconcile`.
 
-    If the moves depend on reports of git that other pushes have not stored yet, it waits for these:
-    they come within moments, unless a process has died.
+    With `waits`, if the moves depend on reports of git that other pushes have not stored yet, it
+    waits for these: they come within moments, unless a process has died.
     """
     # A transaction would keep its locks meanwhile.
-    latest = 0.0 if connection.in_atomic_block else monotonic() + REPORT_SECONDS
+    waits = waits and not connection.in_atomic_block
+    latest = monotonic() + REPORT_SECONDS
     while True:
-        waits = monotonic() < latest
         result = settle_if_reported(repo, names, own, over, believing=believing, waits=waits)
         if result is not None:
             return result
         sleep(REPORT_PAUSE)
+        waits = monotonic() < latest
 
 
 def settle_if_reported(
