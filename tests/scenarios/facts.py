@@ -34,7 +34,7 @@ def facts() -> dict[str, Any]:
             }
             for fork in Fork.objects.select_related("repo", "upstream")
         ],
-        "journal": list(PushJournal.objects.values_list("repo__uuid", "full_name", "old", "new")),
+        "made": PushJournal.objects.filter(is_made=True).count(),
         "attempts": list(MergeAttempt.objects.values_list("pull__status", flat=True)),
         "live_attempts": MergeAttempt.objects.filter(leased_until__gt=timezone.now()).count(),
         "merged": [
