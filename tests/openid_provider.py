@@ -177,6 +177,5 @@ OPENER = build_opener(NoRedirects)
 def visit_provider(address):
     """Follow the redirect to the provider; return the address to which it redirects back."""
     assert address.startswith("http://127.0.0.1:")
-    # an address of this machine, as the line above says
-    with OPENER.open(Request(address), timeout=60) as response:  # noqa: S310
+    with OPENER.open(Request(address), timeout=60) as response:  # noqa: S310 - our own address
         return response.headers["Location"]

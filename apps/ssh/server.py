@@ -239,7 +239,7 @@ class Connection(asyncssh.SSHServer):
         self.sessions.add(session)
         try:
             await Command(self, session).run()
-        except Exception:
+        except Exception:  # the other commands of the connection go on
             logger.exception("A command of SSH failed")
             session.channel.abort()
         finally:
@@ -304,7 +304,7 @@ class Command:
             work.outcome = "refused"
             self.session.write_error(str(refused))
             return 1
-        except Exception as error:
+        except Exception as error:  # the client is told, and defects are logged
             report = await self.server.in_short(report_error, work, error)
             with suppress(OSError, asyncssh.Error):
                 await self.session.write(report)

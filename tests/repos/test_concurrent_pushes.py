@@ -48,7 +48,7 @@ class Race:
 
     def __init__(self, repo, commits, people, seed):
         self.repo, self.commits, self.people = repo, commits, people
-        self.random = Random(seed)  # noqa: S311
+        self.random = Random(seed)  # noqa: S311 - repeatable
         self.head = commits[0]
         self.pushes: list[Push] = []
         self.moves: list[tuple[User, str, str]] = []

@@ -188,9 +188,9 @@ def test_a_planted_session_is_not_the_one_that_is_signed_in(visit, with_app):
 
 def test_codes_are_limited_for_an_account(visit, with_app):
     """From any address; a browser that the account knows has attempts of its own."""
-    known = visit()
-    known.sign_in("Ada")
-    known.post("/signin/code", code=code_of(with_app)).redirects_to("/")
+    browser = visit()
+    browser.sign_in("Ada")
+    browser.post("/signin/code", code=code_of(with_app)).redirects_to("/")
     thief = visit()
     thief.sign_in("Ada").redirects_to("/signin/code")
     for number in range(CODE_LIMIT.most - 1):  # one has signed in
@@ -200,9 +200,9 @@ def test_codes_are_limited_for_an_account(visit, with_app):
     assert int(answer.header("Retry-After")) > 3600
     thief.post("/signin/code", code=code_of(with_app)).gives(429)
     assert not thief.is_signed_in
-    known.post("/signout")
-    known.sign_in("Ada")
-    known.post("/signin/code", code=code_of(with_app, 1)).redirects_to("/")
+    browser.post("/signout")
+    browser.sign_in("Ada")
+    browser.post("/signin/code", code=code_of(with_app, 1)).redirects_to("/")
 
 
 def test_a_password_reset_gives_no_further_attempts(visit, with_app):
